@@ -33,14 +33,13 @@ from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, uns
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.cost import RESOURCE_LIMITS
-from app.sizing.decisions.prices import PRICE_TOO_OLD, quotes_of_other_quantities, service_pricing
+from app.sizing.decisions.prices import PRICE_TOO_OLD, quotes_of_other_quantities
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.licenses import find_licenses
-from app.sizing.hardware.listings import PRICING
-from app.sizing.hardware.parts import COUNTED, KINDS, Accelerator, PricingModel
+from app.sizing.hardware.parts import Accelerator, PricingModel
 from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
@@ -104,6 +103,7 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.plans import published_tasks
 from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
+from app.sizing.whatif.borderline import cheaper_runs_if_they_fit, cheaper_services_if_they_fit, feasible_if_it_fits
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
@@ -118,6 +118,7 @@ from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_r
 from app.sizing.whatif.mixed import at_share, complete_groups, find_owned_groups, limits_left, mixed_fleet, share_left
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
+    cheaper_types,
     compare_rent_and_buy,
     find_cheaper_runs,
     find_cheaper_services,
@@ -402,6 +403,8 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     closest = closest_option(rejected, sensitivity)
     if question.includes(Extra.SENSITIVITY) and closest is not None:
         note = note_on_closest(closest, sensitivity)
+    if question.includes(Extra.SENSITIVITY) and not result.estimates:  # after the changes that are certain to be enough
+        sensitivity = (*sensitivity, *feasible_if_it_fits(search))
     ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
     cheapest = cheapest_for_warning(search, ranked, result.cheapest)
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
@@ -715,7 +718,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if search.question.includes(Extra.CHEAPER_IF):
         of_first = search.question, search.workload, options, int(shown[0]), search.catalog
         cheaper = *find_cheaper_services(*of_first), *cheaper_with_draft(*of_first, by_formulas)
-        result = replace(result, cheaper_if=cheaper)
+        borderline = cheaper_services_if_they_fit(search, plans, options, int(shown[0]), by_formulas)
+        result = replace(result, cheaper_if=(*cheaper, *borderline))
     return add_pooled_option(search, plans, result, leading, float(closed_form.min()))
 
 
@@ -862,7 +866,6 @@ def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
 
 
 ADDITIONS_COMPARED = 5  # types for sale whose purchase prices are compared
-CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request that are tried by formulas
 
 
 def allowed_types(question: Question, catalog: Catalog) -> list[Accelerator]:
@@ -930,29 +933,6 @@ def far_cheaper_types(search: Search[Workload], ranked: tuple[Ranked, ...]) -> I
         yield Notice("far_cheaper_types", text)
 
 
-def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:
-    """Accelerator types to rent below a price whose memory holds the weights, spread over their prices.
-
-    Parameters:
-        first: the deployment whose weights they must hold.
-        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
-    """
-    listings, per_node = catalog.listings, catalog.machines.accelerators_per_node
-    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or COUNTED]
-    pricing = [PRICING.index(model) for model in service_pricing(question.constraints)]
-    open_to_all = ~listings.is_owned & np.isin(listings.kind, kinds) & np.isin(listings.pricing, pricing)
-    each = np.where(open_to_all, listings.usd_per_hour / per_node[listings.machine], np.inf)
-    least = np.full(len(catalog.accelerators), np.inf)
-    np.fmin.at(least, listings.accelerator, each)
-    shards = first.deployment.accelerators_per_replica or 1
-    weights = 0.0 if first.memory is None else first.memory.weights_bytes * shards
-    holds = np.array([(a.memory_bytes or 0.0) > weights for a in catalog.accelerators])
-    cheap = np.flatnonzero(holds & (least < usd_per_hour))
-    cheap = cheap[np.argsort(least[cheap], kind="stable")]
-    tried = np.unique(np.linspace(0, len(cheap) - 1, CHEAPER_TYPES).round().astype(np.int64)) if len(cheap) else cheap
-    return tuple(catalog.accelerators[row].slug for row in cheap[tried].tolist())
-
-
 def least_carbon_first(
     question: Question, estimates: Sequence[Estimate], order: Codes
 ) -> tuple[tuple[Estimate, ...], Codes, Column]:
@@ -993,6 +973,10 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
         if search.workload.batch_requested or not search.question.includes(Extra.SENSITIVITY)
         else best_run_with_larger_batch(search.workload, layouts, chosen, search.question)
     )
+    cheaper = tuple[Cheaper, ...]()
+    if search.question.includes(Extra.CHEAPER_IF):
+        cheaper = find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog)
+        cheaper = (*cheaper, *cheaper_runs_if_they_fit(search, counts, layouts, chosen))
     return replace(
         result,
         sensitivity=(
@@ -1000,7 +984,5 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
             *larger_batch_change(search.workload, estimates[0], larger),
         ),
         scaling=judged.scaling,
-        cheaper_if=find_cheaper_runs(search.question, counts, search.workload.deadline_s, chosen, search.catalog)
-        if search.question.includes(Extra.CHEAPER_IF)
-        else (),
+        cheaper_if=cheaper,
     )

@@ -332,6 +332,7 @@ def search_plans(
     fixed: Deployment | None = None,
     *,
     breaks_ties: bool = True,
+    memory_share: Column | None = None,
 ) -> Options:
     """Search the plans that fit, meet the SLO and stay within the limits at the requested confidence.
 
@@ -341,18 +342,20 @@ def search_plans(
         fixed: holds the engine settings and spares that the request fixes.
         breaks_ties: whether latencies are computed for the plans that score best on their type; otherwise only where
             the objective ranks by latency.
+        memory_share: margin on the memory of each plan, as a share of the device, in place of that of the requested
+            confidence.
     """
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
     add_work(WORK_PER_SEARCH + len(plans) * WORK_PER_PLAN)
     margins = confidence_margins(search, distinct_plans)
+    margins = margins if memory_share is None else replace(margins, memory_share=memory_share[first])
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
     able, memory, speed = feasible_plans(search, distinct_plans, margins, asked)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving
-    rows = row_of[group_of_plan]
-    kept = rows >= 0
-    rows = rows[kept]
+    kept = row_of[group_of_plan] >= 0
+    rows = row_of[group_of_plan][kept]
     plans, settings = plans.take(kept), complete_settings(memory, speed, None, asked.take(able)).take(rows)
     planned = speed.planned_capacity_per_s(search.workload)
     batch, capacity, unknown = speed.slo_batch[rows], planned[rows], np.full(len(rows), np.inf)
@@ -428,11 +431,7 @@ def feasible_plans(
     memory = kind.estimate_memory(search.workload, plans, assumed, asked, margins)
     fits = memory.fits
     rejected_rows = search.rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
-    reserve = np.maximum(margins.memory_share * memory.capacity_bytes, 1.0)  # bytes between median and confidence
-    left = ((memory.usable_bytes - memory.needed_bytes) / reserve + 1)[rejected_rows]  # of the median prediction
-
-    def fit_probability(rows: Codes) -> Column:
-        return normal_cdf(np.clip(NORMAL.inv_cdf(confidence) * left[rows], -6.0, 6.0))
+    left = memory_left(memory, margins)[rejected_rows]
 
     reject_plans(
         search.rejections,
@@ -446,7 +445,7 @@ def feasible_plans(
         unit="gib",
         count=plans.accelerators_per_replica[rejected_rows],
         reached=FilterStage.MEMORY,
-        fit_probability=fit_probability if confidence > 0.5 else None,
+        fit_probability=(lambda rows: fit_probability(left[rows], confidence)) if confidence > 0.5 else None,
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
@@ -461,6 +460,19 @@ def feasible_plans(
     still[quick] = speed.has_capacity
     reject_slow_plans(search.rejections, confidence, plans, limits, still)
     return rows, memory, speed
+
+
+def memory_left(memory: Memory, margins: Margins) -> Column:
+    """Memory that the median prediction leaves, relative to the margin of the requested confidence; below 1 a plan does
+    not fit at that confidence, below 0 its median prediction does not fit.
+    """
+    reserve = np.maximum(margins.memory_share * memory.capacity_bytes, 1.0)  # bytes between median and confidence
+    return (memory.usable_bytes - memory.needed_bytes) / reserve + 1
+
+
+def fit_probability(left: Column, confidence: float) -> Column:
+    """Probability that plans fit in memory, from what `memory_left` returns at a confidence above 0.5."""
+    return normal_cdf(np.clip(NORMAL.inv_cdf(confidence) * left, -6.0, 6.0))
 
 
 def reject_slow_plans(

@@ -18,6 +18,7 @@ from app.sizing.columns import GIB, Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import TrainingMemoryFactors
 from app.sizing.hardware.recipes import Recipes
+from app.sizing.question import MEDIAN_CONFIDENCE
 from app.sizing.training.activations import MicroBatchMemory, in_flight_bytes, loss_beyond_bytes, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.layer import TRACED
@@ -805,10 +806,11 @@ def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return the largest prediction that is accepted, bytes.
 
     The usable memory already has a reserve. The uncertainty is therefore compared with the capacity of the whole
-    device, and does not add to the reserve.
+    device, and does not add to the reserve. Below an even chance, no reserve is kept.
     """
-    factor = memory_factor(plans, memory, plans.stack.margins.asked)
-    return np.minimum(memory.usable_bytes, memory.capacity_bytes / factor)
+    asked = plans.stack.margins.asked
+    allowed: Column = memory.capacity_bytes / memory_factor(plans, memory, asked)
+    return allowed if asked < MEDIAN_CONFIDENCE else np.minimum(memory.usable_bytes, allowed)
 
 
 def fits_at_confidence(plans: TrainingPlans, memory: TrainingMemory) -> Mask:

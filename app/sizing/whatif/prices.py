@@ -49,12 +49,13 @@ from app.sizing.decisions.machines import (
 )
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.places import list_countries, possible_countries, possibly_in_regions
-from app.sizing.decisions.prices import outdated_prices, run_pricing
+from app.sizing.decisions.prices import outdated_prices, run_pricing, service_pricing
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
 from app.sizing.formula import formula, suspend_recording
-from app.sizing.hardware.parts import COUNTED, PricingModel
+from app.sizing.hardware.listings import PRICING
+from app.sizing.hardware.parts import COUNTED, KINDS, PricingModel
 from app.sizing.pools.search import least_usd_per_hour
 from app.sizing.question import Objective, Question
 from app.sizing.result import AcquisitionOption, Cheaper, CostSummary, Effect, Estimate, Part, Ranked, describe_risk
@@ -403,6 +404,32 @@ def _describe_risk(catalog: Catalog, accepted: int, at_sale: SoldMachine, of_ter
     if accepted == OLD:
         return "; ".join((OLD_RISK, of_terms)) if of_terms else OLD_RISK
     return of_terms
+
+
+CHEAPER_TYPES = 4  # cheaper accelerator types beyond the limits of a request that are tried by formulas
+
+
+def cheaper_types(question: Question, catalog: Catalog, first: Estimate, usd_per_hour: float) -> tuple[str, ...]:
+    """Accelerator types to rent below a price whose memory holds the weights, spread over their prices.
+
+    Parameters:
+        first: the deployment whose weights they must hold.
+        usd_per_hour: hourly cost that one accelerator must stay below, USD/h.
+    """
+    listings, per_node = catalog.listings, catalog.machines.accelerators_per_node
+    kinds = [KINDS.index(kind) for kind in question.constraints.price_kinds or COUNTED]
+    pricing = [PRICING.index(model) for model in service_pricing(question.constraints)]
+    open_to_all = ~listings.is_owned & np.isin(listings.kind, kinds) & np.isin(listings.pricing, pricing)
+    each = np.where(open_to_all, listings.usd_per_hour / per_node[listings.machine], np.inf)
+    least = np.full(len(catalog.accelerators), np.inf)
+    np.fmin.at(least, listings.accelerator, each)
+    shards = first.deployment.accelerators_per_replica or 1
+    weights = 0.0 if first.memory is None else first.memory.weights_bytes * shards
+    holds = np.array([(a.memory_bytes or 0.0) > weights for a in catalog.accelerators])
+    cheap = np.flatnonzero(holds & (least < usd_per_hour))
+    cheap = cheap[np.argsort(least[cheap], kind="stable")]
+    tried = np.unique(np.linspace(0, len(cheap) - 1, CHEAPER_TYPES).round().astype(np.int64)) if len(cheap) else cheap
+    return tuple(catalog.accelerators[row].slug for row in cheap[tried].tolist())
 
 
 # Lines of a bill that belong to the price of machines; other lines have prices of their own.

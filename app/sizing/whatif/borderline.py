@@ -1,0 +1,287 @@
+"""Borderline plans: those that may fit in memory, although not at the requested confidence.
+
+They are never ranked. The cheapest one is named with its probability of fitting where it costs less than the first
+option, or where nothing else is feasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from app.sizing.answer.money import format_usd
+from app.sizing.columns import GIB, Column, Indexed, at, distinct_rows, lazy_rows
+from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines
+from app.sizing.decisions.cost import usd_total
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search, Workload
+from app.sizing.formula import suspend_recording
+from app.sizing.hardware.tables import FORMATS
+from app.sizing.pools.search import least_usd_per_hour
+from app.sizing.question import MEDIAN_CONFIDENCE
+from app.sizing.result import BORDERLINE_PROBABILITY, Cheaper, Effect, FilterStage
+from app.sizing.serving.interfaces import Memory, Settings
+from app.sizing.serving.kinds import serving_backend
+from app.sizing.serving.margins import Margins
+from app.sizing.serving.offload import plans_to_serve
+from app.sizing.serving.options import Options, measures
+from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import (
+    confidence_margins,
+    memory_left,
+    replica_equivalence_key,
+    search_plans,
+)
+from app.sizing.serving.search import fit_probability as serving_fit_probability
+from app.sizing.training.counts import Counts, counts_of
+from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
+from app.sizing.training.memory import fit_probability, memory_factor
+from app.sizing.training.plans import TrainingPlans, TrainingStacks
+from app.sizing.training.run import run_fits_at_confidence
+from app.sizing.training.search import CostedRuns, run_measures, search_layouts, smallest_runs
+from app.sizing.uncertainty import NORMAL
+from app.sizing.words import format_distinct_numbers, format_name, percent, product_name
+from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+
+SERVICE_RISK = "start the engine and read the memory that it reports; sized by formulas, not simulated"
+RUN_RISK = "train a few steps and read the peak memory"
+
+
+@dataclass(frozen=True, slots=True)
+class BorderlinePlan:
+    """A plan that may fit in memory, with its cost if it does."""
+
+    at_sale: SoldMachine
+    layout: str  # software and split of the model
+    accelerators: float  # accelerators paid for
+    usd_per_hour: float  # USD/h
+    usd_total: float | None  # cost of work with an end, USD
+    usd: float  # cost that plans are compared by, USD or USD/h
+    probability: float  # probability of fitting in memory
+    needed_bytes: float  # memory needed on the fullest device, as the rejection of a type states it, B
+    available_bytes: float  # memory that may be used there, B
+
+    def describe(self) -> str:
+        """The plan in words, with its probability of fitting and its near miss."""
+        needed, available = format_distinct_numbers(self.needed_bytes / GIB, self.available_bytes / GIB)
+        return (
+            f"a plan that is {percent(self.probability)} likely to fit in memory "
+            f"({self.layout}; it needs {needed} of {available} GiB)"
+        )
+
+
+def cheaper_services_if_they_fit(
+    search: Search[InferenceWorkload], plans: Plans, options: Options, best: int, by_formulas: Options
+) -> tuple[Cheaper, ...]:
+    """The cheapest borderline plan of a service; empty where none costs less than the first option by more than a near
+    tie.
+
+    Work without a rate needs no least number of replicas. Only replicas smaller than every replica of their type that
+    fits can then cost less: a smaller batch lowers the rate of the others.
+
+    Parameters:
+        plans: all plans of the search.
+        options: options of the search, of which the finalists are sized by their simulation.
+        best: row of the first option.
+        by_formulas: the same options before any simulation: no borderline plan is offered that they undercut.
+    """
+    with suspend_recording():
+        usd = at(measures(search.workload, options).usd, best)
+        least = min(usd, float(measures(search.workload, by_formulas).usd.min()))
+        if search.workload.is_finite or search.workload.load is Load.OFFLINE:
+            smallest = np.full(len(search.catalog.accelerators), np.inf)
+            np.minimum.at(smallest, by_formulas.accelerator, by_formulas.plans.accelerators_per_replica)
+            plans = plans.take(np.flatnonzero(plans.accelerators_per_replica < smallest[plans.accelerator]))
+        found = borderline_service(search, plans, least * (1 - search.question.assumptions.near_tie_share))
+    return () if found is None else (offer(found, usd, SERVICE_RISK),)
+
+
+def cheaper_runs_if_they_fit(
+    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, chosen: CostedRuns
+) -> tuple[Cheaper, ...]:
+    """The cheapest borderline run of a type that is rejected for its memory; empty where none costs less than the first
+    of the chosen runs by more than a near tie.
+    """
+    with suspend_recording():
+        usd = at(run_measures(counts, chosen).usd, 0)
+        found = borderline_run(search, counts, layouts, usd * (1 - search.question.assumptions.near_tie_share))
+    return () if found is None else (offer(found, usd, RUN_RISK),)
+
+
+def offer(plan: BorderlinePlan, usd: float, risk: str) -> Cheaper:
+    """A borderline plan as an option that costs less than the first one, which costs `usd`."""
+    price = plan.at_sale.price
+    assert price is not None and plan.at_sale.provider is not None
+    return Cheaper(
+        accepting=plan.describe(),
+        accelerator=plan.at_sale.accelerator.slug,
+        total_accelerators=int(plan.accelerators),
+        provider=plan.at_sale.provider,
+        usd_per_hour=plan.usd_per_hour,
+        usd_total=plan.usd_total,
+        saves_share=1 - plan.usd / usd,
+        kind=price.terms.kind,
+        observed=price.terms.observed,
+        risk=risk,
+    )
+
+
+def feasible_if_it_fits(search: Search[Workload]) -> tuple[Effect, ...]:
+    """The cheapest borderline plan of a search that found nothing; empty if there is none.
+
+    Types that lack memory, accelerators or money may have one: of the latter, only larger deployments fit.
+    """
+    reasons = search.rejections.by_accelerator.values()
+    if not any(r.fit_probability >= BORDERLINE_PROBABILITY or r.stage is FilterStage.LIMITS for r in reasons):
+        return ()
+    workload, asked = search.workload, search.unrecorded()
+    with suspend_recording():
+        if isinstance(workload, InferenceWorkload):
+            service, check = asked.of(workload), SERVICE_RISK
+            found = borderline_service(service, plans_to_serve(service), np.inf)
+        else:
+            layouts, check = search_layouts(asked.of(workload)), RUN_RISK
+            found = borderline_run(search.of(workload), counts_of(workload), layouts, np.inf)
+    if found is None:
+        return ()
+    cost = f"{format_usd(found.usd_per_hour)}/h"
+    if found.usd_total is not None:
+        cost = f"{format_usd(found.usd_total)} in total"
+    hardware = f"{found.accelerators:,.0f} × {found.at_sale.accelerator.name}"
+    return (Effect(f"accept {found.describe()}", f"feasible with {hardware} at {cost} if it fits: {check}"),)
+
+
+def rejected_at_the_border(rejections: Rejections) -> list[int]:
+    """Accelerator types of which the nearest plan is borderline."""
+    reasons = rejections.by_accelerator.items()
+    return [i for i, reason in reasons if reason.fit_probability >= BORDERLINE_PROBABILITY]
+
+
+def borderline_service(search: Search[InferenceWorkload], plans: Plans, to_beat: float) -> BorderlinePlan | None:
+    """The cheapest borderline plan below a cost, sized for the median of the cases in which it fits; of near ties, the
+    one that is most likely to fit. None if there is none.
+
+    The other margins are those of the requested confidence. Weights in host memory are not considered: they are moved
+    there until the plan fits.
+    """
+    question, workload, search = search.question, search.workload, search.unrecorded()
+    confidence = question.constraints.confidence
+    if confidence <= MEDIAN_CONFIDENCE or question.companions:  # companions need memory of the same cards
+        return None
+    keep = ~plans.offloads_weights
+    if not workload.is_finite and workload.load is not Load.OFFLINE and not workload.hourly_shares:
+        keep &= least_usd_per_hour(workload, plans) < to_beat
+    plans = plans.take(np.flatnonzero(keep))
+    if not len(plans):
+        return None
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
+    memory, margins, likely = estimate_fit(search, plans.take(first))
+    near = ~memory.fits & (likely >= BORDERLINE_PROBABILITY)
+    if not near.any():
+        return None
+    # A plan fits with probability p: the median of the cases in which it does is the quantile p / 2.
+    level, asked = np.zeros(len(near)), NORMAL.inv_cdf(confidence)
+    level[near] = [NORMAL.inv_cdf(p / 2) / asked for p in likely[near].tolist()]
+    rows = np.flatnonzero(near[group_of_plan])
+    share = (margins.memory_share * level)[group_of_plan[rows]]
+    options = search_plans(search, plans.take(rows), breaks_ties=False, memory_share=share)
+    usd = measures(workload, options).usd
+    least = np.fmin.reduce(usd, initial=np.inf)
+    options = options.take(usd < min(to_beat, least * (1 + question.assumptions.near_tie_share)))
+    if not len(options):
+        return None
+    memory, _, likely = estimate_fit(search, options.plans)
+    usd = measures(workload, options).usd
+    row = int(np.lexsort((usd, -likely))[0])
+    chosen = options.plans.take(np.array([row]))
+    degrees = chosen.tensor_parallel, chosen.pipeline_parallel, chosen.data_parallel
+    stored = format_name(FORMATS[int(chosen.weight_format[0])])
+    engine = product_name(search.catalog.engines[int(chosen.engine[0])])
+    (at_sale,) = describe_sold_machines(search.catalog, chosen.offered, question.today, question.economics.discounts)
+    if at_sale.price is None or at_sale.provider is None:
+        return None
+    return BorderlinePlan(
+        at_sale=at_sale,
+        layout=f"{engine}, {stored}, {describe_degrees(*degrees)}",
+        accelerators=at(options.fleet.accelerators, row),
+        usd_per_hour=at(options.daily_usd_per_hour, row),
+        usd_total=at(usd, row) if workload.is_finite else None,
+        usd=at(usd, row),
+        probability=at(likely, row),
+        needed_bytes=at(memory.needed_bytes, row),
+        available_bytes=at(memory.usable_bytes, row),
+    )
+
+
+def estimate_fit(search: Search[InferenceWorkload], plans: Plans) -> tuple[Memory, Margins, Column]:
+    """Memory of plans and their margins at the requested confidence, and the probability that each fits."""
+    margins, assumed = confidence_margins(search, plans), search.question.assumptions
+    memory = serving_backend(search.workload).estimate_memory(search.workload, plans, assumed, Settings(), margins)
+    left = memory_left(memory, margins)
+    return memory, margins, serving_fit_probability(left, search.question.constraints.confidence)
+
+
+def describe_degrees(tensor: Column, pipeline: Column, data: Column) -> str:
+    """Degrees of parallelism of one plan in words; those of one device are left out."""
+    degrees = (("tensor", tensor), ("pipeline", pipeline), ("data", data))
+    split = [f"{name} parallel {at(degree, 0):.0f}" for name, degree in degrees if at(degree, 0) > 1]
+    return ", ".join(split) or "not split"
+
+
+def borderline_run(
+    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, to_beat: float
+) -> BorderlinePlan | None:
+    """The cheapest borderline run below a cost, of types that are rejected for their memory; of near ties, the one that
+    is most likely to fit. None if there is none.
+
+    The time margin is that of the requested confidence. Layouts that offload to the host are not considered.
+    """
+    question, workload = search.question, search.workload
+    types, usual = rejected_at_the_border(search.rejections), ~(layouts.last_resort | layouts.optimizer_offload)
+    rows = np.flatnonzero(np.isin(layouts.accelerator, types) & usual) if types else np.zeros(0, np.int64)
+    if not len(rows):
+        return None
+    asked = layouts.stack.margins.asked
+    at_border = with_memory_confidence(layouts.take(rows), BORDERLINE_PROBABILITY)
+    runs = smallest_runs(workload, counts, at_border, question, search.unrecorded().rejections)
+    usd = run_measures(counts, runs).usd
+    known = ~np.isnan(runs.cost.usd_per_hour)
+    as_asked = with_memory_confidence(runs.plans, asked)
+    runs = runs.take(known & (usd < to_beat) & ~run_fits_at_confidence(as_asked, runs.run, question.assumptions))
+    if not len(runs):
+        return None
+    usd = run_measures(counts, runs).usd
+    runs = runs.take(usd <= usd.min() * (1 + question.assumptions.near_tie_share))
+    usd, likely = run_measures(counts, runs).usd, fit_probability(runs.plans, runs.run.memory)
+    row = int(np.lexsort((usd, -likely))[0])
+    chosen, run = runs.plans.take(np.array([row])), runs.run.take(np.array([row]))
+    (at_sale,) = describe_sold_machines(search.catalog, chosen.offered, question.today, question.economics.discounts)
+    if at_sale.price is None or at_sale.provider is None:
+        return None
+    needed, available = at(run.memory.total_bytes, 0), at(run.memory.usable_bytes, 0)
+    if needed <= available:  # the median prediction fits
+        needed *= at(memory_factor(chosen, run.memory, asked), 0)
+        available = at(run.memory.capacity_bytes, 0)
+    framework = product_name(search.catalog.engines[int(chosen.framework[0])])
+    degrees = describe_degrees(chosen.tensor_parallel, chosen.pipeline_parallel, run.data_parallel)
+    kept = ACTIVATION_CHECKPOINTING[int(chosen.activation_checkpointing[0])]
+    return BorderlinePlan(
+        at_sale=at_sale,
+        layout=f"{framework}, {degrees}, activation checkpointing {kept}",
+        accelerators=at(run.nodes * chosen.accelerators_per_node, 0),
+        usd_per_hour=at(runs.cost.usd_per_hour, row),
+        usd_total=at(usd_total(runs.cost.usd_per_hour, runs.run.wall_s), row),
+        usd=at(usd, row),
+        probability=at(likely, row),
+        needed_bytes=needed,
+        available_bytes=available,
+    )
+
+
+def with_memory_confidence(plans: TrainingPlans, confidence: float) -> TrainingPlans:
+    """Plans whose memory has to fit at another confidence; their time margins stay."""
+    stack = cast(Indexed[TrainingStacks], plans.stack)
+    table = replace(stack.table, margins=replace(stack.table.margins, asked=confidence))
+    return replace(plans, stack=lazy_rows(table, stack.rows))
