@@ -238,7 +238,7 @@ def capacity(catalog: Catalog, workload: InferenceWorkload, **deployment: object
         ("openai/whisper-large-v3", "pytorch", "nvidia-a100-sxm4-80gb", 0.0, 24, 300 / 98),
         # 256 texts of 449 tokens in 1.8491 s (michaelfeil/infinity:docs/docs/benchmarking.md)
         ("BAAI/bge-large-en-v1.5", "text-embeddings-inference", "nvidia-l4", 449.0, 256, 256 / 1.8491),
-        # mlcommons/inference_results_v5.1, Offline, per accelerator; beside three H100 NVL of one server it was 43.6
+        # mlcommons/inference_results_v5.1, Offline, per accelerator; with three H100 NVL in one server it was 43.6
         ("openai/whisper-large-v3", "tensorrt", "nvidia-l4", 0.0, 512, 22.0151 / 4),
         ("openai/whisper-large-v3", "tensorrt", "nvidia-l40s", 0.0, 512, 146.111 / 8),
         ("openai/whisper-large-v3", "tensorrt", "nvidia-h200-sxm-141gb", 0.0, 512, 537.166 / 8),

@@ -558,7 +558,7 @@ def test_the_runner_up_is_cheaper_below_where_costs_meet() -> None:
     assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
 
 
-def test_a_runner_up_whose_other_levels_nobody_simulated_is_cheaper_below() -> None:
+def test_a_runner_up_with_one_level_is_cheaper_below() -> None:
     found = choose_verification(Question(CHAT), (FIRST, candidate(2, (0.8, 8, 33.0), accelerator=CARD)))
     assert found is not None
     assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
