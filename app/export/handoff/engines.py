@@ -11,7 +11,7 @@ from typing import Any
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, image_for, yaml_text
 from app.sizing.facts import build, read_toml
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
@@ -123,7 +123,7 @@ def start_command(
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
     # The script writes one file.
-    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
+    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config", "adapter_config"))
     places["config"] = CONFIG if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     servers = POOL_SERVERS[launch.engine] if group.is_pool else None
@@ -147,7 +147,8 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
     if group.places.get("host_cache_rank_bytes"):
         cache["host_cache_size"] = group.int_place("host_cache_rank_bytes")
     stored = {"kv_cache_config": cache} if cache else {}
-    settings = {**ranks, **stored, **draft_settings(group), **POOL_SERVERS[launch.engine].config.get(group.role, {})}
+    pool = POOL_SERVERS[launch.engine].config.get(group.role, {})
+    settings = {**ranks, **stored, **draft_settings(group), **lora_settings(group), **pool}
     return yaml_text(settings) if settings else ""
 
 
@@ -159,6 +160,15 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     model = {"speculative_model_dir": draft} if draft else {}
     limit = draft_limit(str(group.places.get("draft_method")))
     return {"speculative_config": {"decoding_type": drafting, limit: group.int_place("draft_tokens"), **model}}
+
+
+def lora_settings(group: ReplicaGroup) -> dict[str, object]:
+    """Settings of LoRA adapters in TensorRT-LLM's configuration file; empty without adapters."""
+    if not group.places.get("adapters"):
+        return {}
+    loaded, rank = group.int_place("adapters"), group.int_place("adapter_rank")
+    limits = {"max_lora_rank": rank, "max_loras": loaded, "max_cpu_loras": loaded}
+    return {"lora_config": {**limits, "lora_target_modules": list(ADAPTED_MODULES)}}
 
 
 def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:

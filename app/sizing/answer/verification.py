@@ -337,6 +337,8 @@ def serving_places(
     assert p is not None
     model, machines = workload.model, hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
+    begun = bool(spread["config"] or d.speculative)
+    host_cache = host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=begun)
     return {
         **weight_places(model, d, used),
         "tokenizer": repository_name(model.name),
@@ -353,11 +355,11 @@ def serving_places(
         "machines": degree_above_one(machines),
         **spread,
         **drafting_places(model, d, used, spread["config"]),
-        **host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=bool(spread["config"] or d.speculative)),
+        **host_cache,
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
-        **adapter_settings(model),
+        **adapter_settings(model, used, RANKS_CONFIG_FILE, begun=begun or bool(host_cache)),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),
         **chunk_places(workload, d),

@@ -80,6 +80,10 @@ def draft_limit(method: str) -> str:
     return "num_nextn_predict_layers" if method == "mtp" else "max_draft_len"
 
 
+# Matrices of a layer that adapters change, as TensorRT-LLM names them; it does not start without such a list. Source: TensorRT-LLM 1.2.1, tensorrt_llm/lora_helper.py and _torch/pyexecutor/_util.py; read 2026-11-28.
+ADAPTED_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_4h_to_h", "mlp_gate")
+
+
 def fill_template(command: str, places: Places) -> str:
     """A command template with its places filled; values are quoted for the shell.
 

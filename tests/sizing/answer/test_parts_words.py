@@ -4,11 +4,14 @@ in the host's memory, read out.
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.sizing.answer.parts_words import (
     adapter_reasons,
@@ -22,6 +25,7 @@ from app.sizing.answer.parts_words import (
 )
 from app.sizing.columns import GIB
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, fill_template
 from app.sizing.model.adapted import with_adapters
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
@@ -80,8 +84,30 @@ def test_the_answer_states_memory_and_compute_of_adapters() -> None:
 
 @pytest.mark.parametrize(("rank", "room"), [(16, 16), (20, 32), (1, 1)])
 def test_engine_flags_use_a_supported_adapter_rank(rank: int, room: int) -> None:
-    assert adapter_settings(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
-    assert adapter_settings(LLAMA_8B) == {}
+    vllm, file = BENCHMARKS["vllm"], "trtllm.yaml"
+    assert adapter_settings(served(8, rank).model, vllm, file, begun=False) == {"adapters": 8, "adapter_rank": room}
+    assert adapter_settings(LLAMA_8B, vllm, file, begun=False) == {}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_tensorrt_llm_reads_adapters_from_its_configuration_file(begun: bool, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("enable_attention_dp: true\n")
+    used = BENCHMARKS["tensorrt-llm"]
+    places = adapter_settings(served(8, 20).model, used, str(file), begun=begun)
+    assert used.server is not None
+    start = fill_template(used.server.command, {"model": "m", "stage": 1, "served": 4096, **places})
+    written, _, command = start.partition("trtllm-serve")
+    subprocess.run(["bash", "-c", written], check=True)
+    settings = yaml.safe_load(file.read_text())
+    assert settings["lora_config"] == {
+        "max_lora_rank": 32,
+        "max_loras": 8,
+        "max_cpu_loras": 8,
+        "lora_target_modules": list(ADAPTED_MODULES),
+    }
+    assert ("enable_attention_dp" in settings) is begun
+    assert f"--config {file}" in command
 
 
 DESK = Deployment("bolt-desk", engine="llama.cpp", weight_format="gguf-q4_k_m")
