@@ -12,6 +12,8 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tensors import Part, Tensor
 from app.sizing.question import Deployment
 
+MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together, in Megatron Bridge
+
 
 def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
     """Placeholders of a pipeline: layers per chunk, or those of each chunk where they differ, and micro-batches that
@@ -68,6 +70,26 @@ def own_stage_places(layers: int, leading: int, stages: int, chunks: int, micro_
         "piped_batches": micro_batches,
         "even_layers": each // max(count for count in range(1, chunks + 1) if each % count == 0),
         "piped_layers": each * stages if rest else None,
+    }
+
+
+def bridge_stage_places(layers: int, stages: int, places: Places) -> Places:
+    """Placeholders of the pipeline of Megatron Bridge instead of its recipe's. If layers leave a rest, all stages but
+    two are equal.
+
+    Parameters:
+        layers: layers of the model.
+        stages: pipeline stages.
+        places: those of `pipeline_places`.
+    """
+    chunks = places.get("chunks")
+    uneven, each = layers % stages > 0, layers // stages
+    middle = (stages - 2) * (each + 1 if layers - (stages - 2) * (each + 1) >= MIN_OUTER_LAYERS else each)
+    return {
+        "bridge_chunks": chunks or "null",
+        "bridge_group": places.get("batch_group") if chunks else None,
+        "first_layers": (layers - middle + 1) // 2 if uneven else None,
+        "last_layers": (layers - middle) // 2 if uneven else None,
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
 from app.sizing.answer.pipelines import (
+    bridge_stage_places,
     leading_layers,
     moe_pattern,
     optional_flag,
@@ -459,7 +460,7 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
     sample, own = workload.model.sample, engine_named(d.framework or "").trial
     if sample is not None:
         return BENCHMARKS["denoising"] if sample.passes > 1 and not sample.decodes else BENCHMARKS["images"]
-    return own if own.adapts or workload.method is Method.FULL else BENCHMARKS["nemo"]
+    return own if own.tunes or workload.phase != "fine_tuning" else BENCHMARKS["nemo"]
 
 
 def _shards_weights(d: Deployment) -> bool:
@@ -479,6 +480,7 @@ def training_places(
     accelerators, nodes = d.accelerators_per_replica or 1, hosts_of_run(d, host_counts)
     accumulated = accumulated_batches(workload.global_batch, d)
     pipeline = (d.pipeline_parallel or 1, d.virtual_pipeline or 1, accumulated)
+    staged = pipeline_places(model.num_layers, *pipeline)
     return {
         "model": repository_name(model.name),
         "kind": model.task,
@@ -510,8 +512,24 @@ def training_places(
         **precision_places(workload),
         **maker_places(d, used),
         **shape_places(model, d),
-        **pipeline_places(model.num_layers, *pipeline),
+        **staged,
+        **bridge_places(workload, d, staged),
         **own_stage_places(model.num_layers, leading_layers(model), *pipeline),
+    }
+
+
+def bridge_places(workload: TrainingWorkload, d: Deployment, staged: Places) -> Places:
+    """Placeholders of Megatron Bridge, whose recipes set what a command leaves out."""
+    tuned, stages = workload.phase == "fine_tuning", d.pipeline_parallel or 1
+    kept = d.activation_checkpointing or "none"
+    return {
+        "bridge_mode": "pretrain" if not tuned else "sft" if workload.method is Method.FULL else "lora",
+        "bridge_data": "squad" if tuned else "mock",
+        "tuned": optional_flag(tuned),
+        "pipeline_degree": stages,
+        "context_degree": d.context_parallel or 1,
+        "bridge_granularity": "null" if kept == "none" else kept,
+        **bridge_stage_places(workload.model.num_layers, stages, staged),
     }
 
 

@@ -298,6 +298,17 @@ def test_adapters_are_trained_as_such() -> None:
     assert training_benchmark(PRETRAIN, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["megatron"]
 
 
+def test_megatron_is_measured_with_what_fine_tunes() -> None:
+    tuned = replace(PRETRAIN, phase="fine_tuning")
+    assert training_benchmark(tuned, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["nemo"]
+    line = command(tuned, TRAINED, **{**LAYOUT, "framework": "nemo"})
+    assert "run_recipe.py --recipe $RECIPE --mode sft --dataset squad" in line
+    assert "checkpoint.pretrained_checkpoint=$CONVERTED_DIR" in line
+    line = command(PRETRAIN, TRAINED, **{**LAYOUT, "framework": "nemo"})
+    assert "--mode pretrain --dataset mock" in line
+    assert "CONVERTED_DIR" not in line
+
+
 def test_single_passes_are_measured_by_what_the_model_is() -> None:
     def used(name: str, engine: str) -> Any:
         return serving_benchmark(replace(CHAT, model=registered(name)), replace(DEPLOYMENT, engine=engine))
