@@ -31,6 +31,12 @@ class UnknownFlag(Unanswerable):
     code = "flag-not-in-version"
 
 
+class FlagNotOnHardware(Unanswerable):
+    """Raised if an engine lacks a flag that the layout needs on the hardware of one vendor."""
+
+    code = "layout-not-startable"
+
+
 class NoImage(Unanswerable):
     """Raised if no container image of the engine is known for the hardware."""
 
@@ -61,6 +67,7 @@ class Launch:
     metrics_flags: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ()
     script: str = ""
+    lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def server(self) -> Server:
@@ -184,9 +191,17 @@ def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:
     return [*tokens[: at + 1], port, *tokens[at + 2 :]]
 
 
-def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None:
-    """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag."""
+def check_flags(tokens: Iterable[str], launch: Launch, version: Version, vendor: str) -> None:
+    """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag, and
+    FlagNotOnHardware if the engine lacks it on hardware of the vendor.
+    """
     for flag in command_flags(tokens):
+        reason = launch.lacks.get(vendor, {}).get(flag)
+        if reason is not None:
+            raise FlagNotOnHardware(
+                f"{product_name(launch.engine)} has no {flag} on {vendor} accelerators, and this layout needs it: "
+                f"{reason}."
+            )
         since = launch.flags.get(flag)
         if since is None:
             raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.source}.")

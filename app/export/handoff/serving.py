@@ -113,7 +113,7 @@ class ReplicaLaunch:
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
-        check_flags(command, self.launch, self.version)
+        check_flags(command, self.launch, self.version, self.group.vendor)
         return command
 
     @property

@@ -54,10 +54,10 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only from a file
-# NeuronCores of a chip, over which the tensor parallelism of a server counts; those of Trainium 2 work in pairs.
-# Source: AWS Neuron documentation: NeuronCore-v2 page; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on 16 chips); read
-# 2026-11-28.
-NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4}
+# NeuronCores of a chip, over which the tensor parallelism of a server counts; those of Trainium 2 and 3 work in pairs.
+# Source: AWS Neuron documentation: NeuronCore-v2 and Trainium3 pages; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on
+# 16 chips); read 2026-11-28.
+NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4, "aws-trainium3": 4}
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
@@ -248,7 +248,9 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
     wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
     own = stored == native or (wide and stored in SIXTEEN_BIT)
     published = None if own else published_checkpoint(model.name, stored, d.engine or "", d.accelerator.split("-")[0])
-    converted = wide and not own and published is None and stored in benchmark.converts
+    # vLLM on Neuron takes formats from checkpoints only: vllm-neuron@cf2a407b, docs/guides/features-guide.md.
+    converts = {} if d.accelerator.startswith("aws-") else benchmark.converts
+    converted = wide and not own and published is None and stored in converts
     reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
     repository = published.repository if published else repository_name(model.name)
     return {
@@ -259,7 +261,7 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
         "gguf_repository": reference,
         "gguf_file": None if reference else f"{local}.gguf",
         "gguf_origin": f"hf.co/{reference}" if reference else f"{local}.gguf",
-        "conversion": benchmark.converts[stored] if converted else None,
+        "conversion": converts[stored] if converted else None,
         "stored": benchmark.converts.get(stored),
     }
 

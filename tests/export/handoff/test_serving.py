@@ -287,6 +287,34 @@ def test_a_start_command_without_adapters_is_refused(engine: str) -> None:
         build_handoff(served(engine, adapters=8, adapter_rank=16), None, None)
 
 
+NEURON_LACKS: tuple[dict[str, Any], ...] = (
+    {"tensor": 4, "stage": 4, "pipeline": 2},
+    SPANNING,
+    {"conversion": "fp8"},
+    {"adapters": 8, "adapter_rank": 16},
+    {"contexts": 2},
+    {"host_cache_gib": 700},
+)
+
+
+@pytest.mark.parametrize("places", NEURON_LACKS)
+def test_vllm_on_neuron_is_not_started_with_flags_that_its_plugin_lacks(places: dict[str, Any]) -> None:
+    with pytest.raises(CannotStart, match=r"its plugin for Neuron .* No target can start it"):
+        build_handoff(served(maker="AWS", **places), None, None)
+
+
+def test_vllm_on_neuron_reads_prompts_in_segments() -> None:
+    words = first(served(maker="AWS", batched=2048)).command_tokens
+    assert said(words, "--max-num-batched-tokens") == 2048
+
+
+@pytest.mark.parametrize("layout", [SPANNING, RANKS])
+def test_vllm_on_tpus_does_not_span_machines_without_ray(layout: dict[str, Any]) -> None:
+    with pytest.raises(CannotStart, match="spans machines only with Ray"):
+        build_handoff(served(maker="Google", **layout), None, None)
+    assert build_handoff(served(maker="Google"), None, None).files
+
+
 def test_only_targets_that_start_the_layout_are_named() -> None:
     with pytest.raises(CannotStart) as refused:
         build_handoff(served("tensorrt-llm", **SPANNING), "kubernetes", None)

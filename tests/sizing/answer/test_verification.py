@@ -287,7 +287,14 @@ def test_states_are_sharded_as_the_layout_has_them(framework: str, stage: int, s
 def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
     assert "--tensor-parallel-size 32 " in command(accelerator="aws-trainium1", tensor_parallel=16, engine="vllm")
     assert "--tensor-parallel-size 64 " in command(accelerator="aws-trainium2", tensor_parallel=16, engine="vllm")
+    assert "--tensor-parallel-size 64 " in command(accelerator="aws-trainium3", tensor_parallel=16, engine="vllm")
     assert "--tensor-parallel-size 16 " in command(accelerator="acme-big", tensor_parallel=16, engine="vllm")
+
+
+def test_vllm_on_neuron_loads_converted_weights() -> None:
+    at_start = {"engine": "vllm", "weight_format": "fp8"}
+    assert "--quantization fp8" in command(**at_start)
+    assert "--quantization" not in command(accelerator="aws-trainium2", **at_start)
 
 
 def test_adapters_are_trained_as_such() -> None:
