@@ -11,6 +11,7 @@ from app.sizing.hardware.benchmarks import Places
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tensors import Part, Tensor
 from app.sizing.question import Deployment
+from app.sizing.workload import Method, TrainingWorkload
 
 MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together, in Megatron Bridge
 
@@ -90,6 +91,21 @@ def bridge_stage_places(layers: int, stages: int, places: Places) -> Places:
         "bridge_group": places.get("batch_group") if chunks else None,
         "first_layers": (layers - middle + 1) // 2 if uneven else None,
         "last_layers": (layers - middle) // 2 if uneven else None,
+    }
+
+
+def bridge_places(workload: TrainingWorkload, d: Deployment, staged: Places) -> Places:
+    """Placeholders of Megatron Bridge, whose recipes set what a command leaves out."""
+    tuned, stages = workload.phase == "fine_tuning", d.pipeline_parallel or 1
+    kept = d.activation_checkpointing or "none"
+    return {
+        "bridge_mode": "pretrain" if not tuned else "sft" if workload.method is Method.FULL else "lora",
+        "bridge_data": "squad" if tuned else "mock",
+        "tuned": optional_flag(tuned),
+        "pipeline_degree": stages,
+        "context_degree": d.context_parallel or 1,
+        "bridge_granularity": "null" if kept == "none" else kept,
+        **bridge_stage_places(workload.model.num_layers, stages, staged),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
 from app.sizing.answer.pipelines import (
-    bridge_stage_places,
+    bridge_places,
     leading_layers,
     moe_pattern,
     optional_flag,
@@ -248,9 +248,8 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
     wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
     own = stored == native or (wide and stored in SIXTEEN_BIT)
     published = None if own else published_checkpoint(model.name, stored, d.engine or "", d.accelerator.split("-")[0])
-    # vLLM on Neuron takes formats from checkpoints only: vllm-neuron@cf2a407b, docs/guides/features-guide.md.
-    converts = {} if d.accelerator.startswith("aws-") else benchmark.converts
-    converted = wide and not own and published is None and stored in converts
+    at_start = stored in benchmark.converts and not d.accelerator.startswith("aws-")  # launches.toml: lacks
+    converted = wide and not own and published is None and at_start
     reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
     repository = published.repository if published else repository_name(model.name)
     return {
@@ -261,7 +260,7 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
         "gguf_repository": reference,
         "gguf_file": None if reference else f"{local}.gguf",
         "gguf_origin": f"hf.co/{reference}" if reference else f"{local}.gguf",
-        "conversion": converts[stored] if converted else None,
+        "conversion": benchmark.converts[stored] if converted else None,
         "stored": benchmark.converts.get(stored),
     }
 
@@ -341,7 +340,6 @@ def serving_places(
     model, machines = workload.model, hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
     begun = bool(spread["config"] or d.speculative)
-    host_cache = host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=begun)
     return {
         **weight_places(model, d, used),
         "tokenizer": repository_name(model.name),
@@ -358,11 +356,11 @@ def serving_places(
         "machines": degree_above_one(machines),
         **spread,
         **drafting_places(model, d, used, spread["config"]),
-        **host_cache,
+        **host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=begun),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
-        **adapter_settings(model, used, RANKS_CONFIG_FILE, begun=begun or bool(host_cache)),
+        **adapter_settings(model, used, RANKS_CONFIG_FILE, begun=begun),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),
         **chunk_places(workload, d),
@@ -517,21 +515,6 @@ def training_places(
         **staged,
         **bridge_places(workload, d, staged),
         **own_stage_places(model.num_layers, leading_layers(model), *pipeline),
-    }
-
-
-def bridge_places(workload: TrainingWorkload, d: Deployment, staged: Places) -> Places:
-    """Placeholders of Megatron Bridge, whose recipes set what a command leaves out."""
-    tuned, stages = workload.phase == "fine_tuning", d.pipeline_parallel or 1
-    kept = d.activation_checkpointing or "none"
-    return {
-        "bridge_mode": "pretrain" if not tuned else "sft" if workload.method is Method.FULL else "lora",
-        "bridge_data": "squad" if tuned else "mock",
-        "tuned": optional_flag(tuned),
-        "pipeline_degree": stages,
-        "context_degree": d.context_parallel or 1,
-        "bridge_granularity": "null" if kept == "none" else kept,
-        **bridge_stage_places(workload.model.num_layers, stages, staged),
     }
 
 

@@ -24,13 +24,15 @@ from app.sizing.answer.parts_words import (
     share_on_host,
 )
 from app.sizing.columns import GIB
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, fill_template
 from app.sizing.model.adapted import with_adapters
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.serving.host_weights import HostMemory, HostOffload
+from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 from tests.examples import CHAT, LLAMA_8B, col, row
@@ -73,6 +75,17 @@ def test_an_engine_without_a_record_of_adapters_is_refused_them(catalog: Catalog
     found = estimate_deployment(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), catalog)
     assert not found.fits
     assert "known to serve its adapters" in found.explanation[0].text
+
+
+def test_an_engine_whose_start_command_loads_no_adapters_counts_as_without_recipes(catalog: Catalog) -> None:
+    starts = dict(zip(catalog.engines, catalog.starts_adapters.tolist(), strict=True))
+    assert starts["vllm"] and starts["tensorrt-llm"] and not starts["lmdeploy"]
+    for workload, counted in ((CHAT, True), (served(8), False)):
+        work = Question(workload, constraints=Constraints(engines=("lmdeploy", "vllm")))
+        plans = enumerate_allowed_plans(Search.start(work, catalog).of(workload))
+        of = plans.engine == catalog.engines.index("lmdeploy")
+        assert of.any() and bool(plans.published_recipes[of].any()) is counted
+        assert plans.published_recipes[~of].any()
 
 
 def test_the_answer_states_memory_and_compute_of_adapters() -> None:
