@@ -18,7 +18,7 @@ from app.catalog.models import read_pasted_model
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore, TenantAnswers
 from app.catalog.snapshot import CatalogStore
-from app.errors import Conflict, NotFound
+from app.errors import Conflict, NotFound, moved_pointers
 from app.procurement.desk import PunchoutService
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
@@ -104,7 +104,9 @@ def resolve_model(
     *,
     pointer: str = "#/workload/model",
 ) -> ModelArchitecture:
-    """Returns the architecture of a model given by name, configuration or size. Errors of a name carry `pointer`."""
+    """Returns the architecture of a model given by name, configuration or size. Errors of a name or a size carry
+    `pointer`.
+    """
     if isinstance(reference, str):
         try:
             return catalog_store.find_model(reference)
@@ -113,4 +115,5 @@ def resolve_model(
             raise
     if isinstance(reference, ConfigModel):
         return read_pasted_model(reference.huggingface_config, reference.name)
-    return reference.to_architecture(assumed)
+    with moved_pointers("#/workload/model", pointer):
+        return reference.to_architecture(assumed)

@@ -792,8 +792,7 @@ def with_cheaper_lower_levels(question: Question, ranked: tuple[Ranked, ...]) ->
 
 def service_use(search: Search[InferenceWorkload], finalists: Finalists, score: Column) -> Reason | None:
     """What published use has to do with the first place of a service."""
-    plans = finalists.options.plans
-    contenders = Contenders(plans.accelerator, plans.engine, plans.published_recipes, score, plans.user_converts)
+    contenders = Contenders.of(search, finalists.options.plans, score)
     work = Work(serving_backend(search.workload).phase, task=search.workload.model.task)
     return explain_published_use(search, use_task(work), contenders, int(finalists.rows[0]), finalists.passed)
 

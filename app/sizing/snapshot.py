@@ -17,6 +17,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
+from app.sizing.hardware.benchmarks import place_names
 from app.sizing.hardware.checkpoints import loaded_weights
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import HostProcessor, hosts_of_machines, other_host, socket_bytes_per_s
@@ -337,6 +338,12 @@ class Catalog:
         states = [one.fp8_cache and f in self._fp8_families for one, (_, _, f) in zip(found, named, strict=True)]
         converts = flags([one.user_converts for one in found])
         return replace(stacks, fp8_cache=stacks.fp8_cache | flags(states), user_converts=converts)
+
+    @cached_property
+    def starts_adapters(self) -> Mask:
+        """Whether a known start command of each engine serves LoRA adapters."""
+        servers = [engine_named(name).benchmark.server for name in self.engines]
+        return flags([server is not None and "adapters" in place_names(server.command) for server in servers])
 
     @cached_property
     def _fp8_families(self) -> frozenset[str]:

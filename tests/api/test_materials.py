@@ -133,6 +133,8 @@ def test_what_cannot_be_written_is_said(
     assert refused.status_code == status
     assert refused.headers["content-type"] == "application/problem+json"
     assert says in refused.json()["detail"]
+    if status == 422:
+        assert all(error["pointer"].startswith("query/") for error in refused.json()["errors"])
 
 
 def test_a_bill_shows_the_details_of_its_order_and_what_no_total_includes(

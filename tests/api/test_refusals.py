@@ -354,3 +354,11 @@ def test_every_name_of_a_closed_list_is_taken(client: TestClient) -> None:
     providers = [p["provider"] for p in client.get("/catalog/providers", params={"limit": 1000}).json()["items"]]
     both = {"regions": regions[:200], "providers": providers}
     assert client.post("/recommend", json={"workload": CHAT, "constraints": both}).status_code == 200
+
+
+def test_the_size_of_a_model_is_refused_at_its_field(client: TestClient) -> None:
+    size = {"parameters_billion": 1, "activation_mib_per_sample": 3}
+    alone, at = {**CHAT, "model": size}, "activation_mib_per_sample"
+    with_other = {**CHAT, "companions": [{"name": "other", "model": size, "traffic": CHAT["traffic"]}]}
+    assert f"workload/model/{at}" in errors(client, {"workload": alone})
+    assert f"workload/companions/0/model/{at}" in errors(client, {"workload": with_other})

@@ -229,9 +229,10 @@ class MaterialsQuery(BaseModel):
     def to_order(self) -> OrderDetails:
         """The details of the order. Raises Unanswerable if a quote would expire before it is due."""
         if self.due_date is not None and self.valid_until is not None and self.valid_until < self.due_date:
-            raise Unanswerable(
+            raise Unanswerable.at(
+                "query/valid_until",
                 f"valid_until ({self.valid_until}) is before due_date ({self.due_date}): a quote must be valid on the "
-                "day it is due. Set valid_until to that day or later."
+                "day it is due. Set valid_until to that day or later.",
             )
         return OrderDetails(**{each.name: getattr(self, each.name) for each in fields(OrderDetails)})
 
@@ -239,12 +240,14 @@ class MaterialsQuery(BaseModel):
         """The currency and the tax. Raises Unanswerable if either is only partly specified."""
         foreign = self.currency != "USD"
         if foreign != (self.usd_rate is not None) or foreign != (self.rate_date is not None):
-            raise Unanswerable(
+            raise Unanswerable.at(
+                "query/currency",
                 "Prices are in USD. For another currency, set currency, usd_rate (units of it for one USD) and "
-                "rate_date (day of the rate). For USD, omit usd_rate and rate_date."
+                "rate_date (day of the rate). For USD, omit usd_rate and rate_date.",
             )
         if (self.tax_name is None) != (self.tax_percent is None):
-            raise Unanswerable("Set both tax_name and tax_percent, or neither.")
+            lacks = "tax_name" if self.tax_name is None else "tax_percent"
+            raise Unanswerable.at(f"query/{lacks}", "Set both tax_name and tax_percent, or neither.")
         return Settlement(
             self.currency, self.usd_rate or Decimal(1), self.rate_date, self.tax_name, self.tax_percent or Decimal(0)
         )

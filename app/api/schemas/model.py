@@ -55,8 +55,9 @@ class SizedModel(RequestModel):
                 self.parameters_billion * 1e9, self.gflops_per_sample * GIGA, activation_bytes, assumed
             )
         if activation_mib is not None:
-            raise Unanswerable(
-                "activation_mib_per_sample requires gflops_per_sample, for a model that processes samples."
+            raise Unanswerable.at(
+                "#/workload/model/activation_mib_per_sample",
+                "activation_mib_per_sample requires gflops_per_sample, for a model that processes samples.",
             )
         return assumed_architecture(self.parameters_billion * 1e9)
 

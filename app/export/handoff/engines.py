@@ -11,7 +11,7 @@ from typing import Any
 from app.errors import Unanswerable
 from app.export.handoff.option import ReplicaGroup, image_for, yaml_text
 from app.sizing.facts import build, read_toml
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS, Server, draft_limit, fill_template
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, SERVERS, Server, draft_limit, fill_template
 from app.sizing.hardware.hosts import OTHER_HOSTS
 from app.sizing.hardware.pool_servers import POOL_SERVERS
 from app.sizing.words import product_name
@@ -29,6 +29,12 @@ class UnknownFlag(Unanswerable):
     """Raised if an engine version lacks a flag that the layout needs."""
 
     code = "flag-not-in-version"
+
+
+class FlagNotOnHardware(Unanswerable):
+    """Raised if an engine lacks a flag that the layout needs on the hardware of one vendor."""
+
+    code = "layout-not-startable"
 
 
 class NoImage(Unanswerable):
@@ -61,6 +67,7 @@ class Launch:
     metrics_flags: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ()
     script: str = ""
+    lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def server(self) -> Server:
@@ -123,7 +130,7 @@ def start_command(
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
     # The script writes one file.
-    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config"))
+    places |= dict.fromkeys(("ranks_config", "draft_config", "written_config", "host_config", "adapter_config"))
     places["config"] = CONFIG if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     servers = POOL_SERVERS[launch.engine] if group.is_pool else None
@@ -147,7 +154,8 @@ def config_text(group: ReplicaGroup, launch: Launch) -> str:
     if group.places.get("host_cache_rank_bytes"):
         cache["host_cache_size"] = group.int_place("host_cache_rank_bytes")
     stored = {"kv_cache_config": cache} if cache else {}
-    settings = {**ranks, **stored, **draft_settings(group), **POOL_SERVERS[launch.engine].config.get(group.role, {})}
+    pool = POOL_SERVERS[launch.engine].config.get(group.role, {})
+    settings = {**ranks, **stored, **draft_settings(group), **lora_settings(group), **pool}
     return yaml_text(settings) if settings else ""
 
 
@@ -159,6 +167,15 @@ def draft_settings(group: ReplicaGroup) -> dict[str, object]:
     model = {"speculative_model_dir": draft} if draft else {}
     limit = draft_limit(str(group.places.get("draft_method")))
     return {"speculative_config": {"decoding_type": drafting, limit: group.int_place("draft_tokens"), **model}}
+
+
+def lora_settings(group: ReplicaGroup) -> dict[str, object]:
+    """Settings of LoRA adapters in TensorRT-LLM's configuration file; empty without adapters."""
+    if not group.places.get("adapters"):
+        return {}
+    loaded, rank = group.int_place("adapters"), group.int_place("adapter_rank")
+    limits = {"max_lora_rank": rank, "max_loras": loaded, "max_cpu_loras": loaded}
+    return {"lora_config": {**limits, "lora_target_modules": list(ADAPTED_MODULES)}}
 
 
 def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:
@@ -174,9 +191,17 @@ def with_port(tokens: list[str], launch: Launch, port: str) -> list[str]:
     return [*tokens[: at + 1], port, *tokens[at + 2 :]]
 
 
-def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None:
-    """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag."""
+def check_flags(tokens: Iterable[str], launch: Launch, version: Version, vendor: str) -> None:
+    """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag, and
+    FlagNotOnHardware if the engine lacks it on hardware of the vendor.
+    """
     for flag in command_flags(tokens):
+        reason = launch.lacks.get(vendor, {}).get(flag)
+        if reason is not None:
+            raise FlagNotOnHardware(
+                f"{product_name(launch.engine)} has no {flag} on {vendor} accelerators, and this layout needs it: "
+                f"{reason}."
+            )
         since = launch.flags.get(flag)
         if since is None:
             raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.source}.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.export.handoff.option import Option, ReplicaGroup, StartNotStored
 from app.export.handoff.trainers import LEARNING_RATES, PRETRAIN, NoLauncher, Trainer, find_trainer
+from app.sizing.answer.pipelines import bridge_stage_places
 from app.sizing.hardware.engines import engine_named
 from app.sizing.words import format_count, product_name
 
@@ -17,7 +18,6 @@ WARMUP_SHARE = 0.03  # of the steps: Dettmers et al. 2023 (arXiv:2305.14314), ap
 UNTIMED_SAVES = 10  # checkpoints of a run whose answer states no interval
 DEFAULT_KEPT = 3  # checkpoints that stay, if the answer states no capacity
 DROPOUT = 0.05  # of adapters in frameworks that were sized with dropout
-MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together
 SHARDED = 3  # the ZeRO stage that also shards the weights
 # Lightning's names of mixed and pure half precision; all others are 32 bit.
 LIGHTNING_PRECISION = {"bf16": "bf16-mixed", "bf16-true": "bf16-true", "fp16": "16-mixed"}
@@ -306,22 +306,7 @@ def _layout_places(run: TrainingRun) -> dict[str, Any]:
         "shard_machines": machines if machines > 1 and stage else None,
         "copy_machines": machines if machines > 1 and not stage else None,
         "on_gpu": "" if group.places.get("hardware") else None,
-        **_bridge_pipeline(run),
-    }
-
-
-def _bridge_pipeline(run: TrainingRun) -> dict[str, Any]:
-    """Pipeline of Megatron Bridge instead of its recipe's. If layers leave a rest, all stages but two are equal."""
-    group = run.group
-    layers, stages, chunks = group.int_place("layers"), group.int_place("pipeline"), group.places.get("chunks")
-    uneven = layers % stages > 0
-    each = layers // stages
-    middle = (stages - 2) * (each + 1 if layers - (stages - 2) * (each + 1) >= MIN_OUTER_LAYERS else each)
-    return {
-        "bridge_chunks": chunks or "null",
-        "bridge_group": group.places.get("batch_group") if chunks else None,
-        "first_layers": (layers - middle + 1) // 2 if uneven else None,
-        "last_layers": (layers - middle) // 2 if uneven else None,
+        **bridge_stage_places(group.int_place("layers"), group.int_place("pipeline"), group.places),
     }
 
 

@@ -113,7 +113,7 @@ class ReplicaLaunch:
         command += revision_tokens(self.group, self.launch, self.version)
         if replica_range(self.option):
             command += self.launch.metrics_flags
-        check_flags(command, self.launch, self.version)
+        check_flags(command, self.launch, self.version, self.group.vendor)
         return command
 
     @property
@@ -176,8 +176,9 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
     launch = BY_ENGINE[option.software]
     engine = product_name(launch.engine)
     for group in option.groups:
-        if group.places.get("adapters") and "--enable-lora" not in launch.flags:
-            raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
+        server_places = place_names((group.server or launch.server).command)
+        if group.places.get("adapters") and "adapters" not in server_places:
+            raise NotServable(f"Headroom knows no start command of {engine} that serves LoRA adapters here.")
         if group.places.get("draft_method") and not group.places.get("drafting"):
             raise NotServable(f"{engine} has no known flags for this way to draft tokens.")
         if group.is_pool and launch.engine not in POOL_SERVERS:
@@ -332,7 +333,9 @@ def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         notes.append(f"Requests name the model {groups[0].served_name}.")
     notes += weights_notes(groups[0].option)
     if groups[0].group.places.get("adapters"):
-        notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")
+        named = "Requests name an adapter and its path in lora_request (lora_name, lora_int_id, lora_path)."
+        given = "Pass your LoRA adapters to the server in addition to these flags, or load them at run time."
+        notes.append(named if launch.engine == "tensorrt-llm" else given)
     draft = str(groups[0].group.places.get("draft_gguf" if groups[0].launch.single_machine else "draft") or "")
     if draft.startswith("./"):
         notes.append(f"Put the draft of your model at the path {draft}.")

@@ -104,10 +104,11 @@ def build_handoff(option: Option, target: str | None, version: str | None) -> Ha
     if target is None and not able:
         if option.is_training:
             training_run(option)
-        software = product_name(option.software)
-        raise CannotStart(f"No target can start {option.name}: {software} is a library without a start command.")
+        if option.is_training or option.software not in BY_ENGINE:
+            software = product_name(option.software)
+            raise CannotStart(f"No target can start {option.name}: {software} is a library without a start command.")
     try:
-        made = build_files(option, target or able[0], version)
+        made = build_files(option, target or (able[0] if able else "shell"), version)
     except UnknownFlag:
         raise
     except Unanswerable as refused:

@@ -46,6 +46,7 @@ class Trainer:
     fused: Mapping[str, str] = field(default_factory=dict)
     machines: int = 0  # most machines that it spans; 0: any number
     starts_from_weights: bool = True
+    measures_itself: bool = False  # whether benchmark.sh runs steps of train.sh
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -135,7 +135,7 @@ def train_script(run: TrainingRun) -> str:
         'cd "$(dirname "${BASH_SOURCE[0]}")"',
         *converted,
         *prepared,
-        *smoke_setup(),
+        *smoke_setup(run),
         '[[ $OUTPUT_DIR == *://* ]] || mkdir -p "$OUTPUT_DIR"',
         *_derived_lines(used),
         *run.trainer.prepare,
@@ -236,12 +236,21 @@ def _reads_variables(trainer: Trainer) -> bool:
     return "$" in json.dumps(trainer.settings)
 
 
-def smoke_setup() -> tuple[str, ...]:
-    """Lines that turn the run into its smoke step: two steps into a folder of their own, from the base checkpoint."""
+def smoke_setup(run: TrainingRun) -> tuple[str, ...]:
+    """Lines that turn the run into its smoke step: two steps into a folder of their own, from the base checkpoint. A
+    benchmark takes more steps.
+    """
+    measured = (
+        "elif [[ ${1:-} == --benchmark ]]; then",
+        f"  export STEPS={run.group.int_place('steps')} SAVE_STEPS={NO_SAVE} WARMUP_STEPS=1 RESUME_FROM=auto "
+        'OUTPUT_DIR="$OUTPUT_DIR/benchmark"',
+        '  [[ ${NODE_RANK:-0} != 0 ]] || rm -rf "$OUTPUT_DIR"',
+    )
     return (
         "if [[ ${1:-} == --smoke || -n ${SMOKE:-} ]]; then",
         f'  export SMOKE=1 STEPS=2 SAVE_STEPS={NO_SAVE} WARMUP_STEPS=1 RESUME_FROM=auto OUTPUT_DIR="$OUTPUT_DIR/smoke"',
         '  [[ ${NODE_RANK:-0} != 0 ]] || rm -rf "$OUTPUT_DIR"',
+        *(measured if run.trainer.measures_itself else ()),
         "fi",
     )
 
@@ -290,16 +299,25 @@ def wrap_words(command: str) -> list[str]:
 
 
 def benchmark_script(run: TrainingRun) -> File:
-    """Script of the answer's benchmark: the first steps on synthetic or public data."""
-    group = run.group
+    """Script of the answer's benchmark: the first steps on synthetic or public data. Where that runs another tool than
+    the run, these are steps of the run.
+    """
+    group, header = run.group, run.option.header_lines
+    if run.trainer.measures_itself:
+        about = "# The first steps of train.sh, on its inputs. Compare their time with that of the answer."
+        return File(
+            "benchmark.sh",
+            SHELL,
+            build_script(header, about, 'exec bash "$(dirname "${BASH_SOURCE[0]}")/train.sh" --benchmark'),
+        )
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
-    filled = fill_template(group.load, group.places)
+    filled = fill_template(group.load, {**run_places(run), **group.places})
     command = re.sub(r" (--[a-z])", r" \\\n  \1", filled)
     known = [slot for slot in run.slots() if slot.value and f"${slot.name}" in group.load]
-    inputs = input_lines(group.load, (*RANKS, *(slot.name for slot in known)))
+    inputs = input_lines(filled, (*RANKS, *(slot.name for slot in known)))
     lines = (*many, *slot_lines(known), *inputs, *checkout_lines(filled))
     about = "# The benchmark of the answer, on synthetic or public data. It saves nothing that you need."
-    return File("benchmark.sh", SHELL, build_script(run.option.header_lines, about, *lines, command))
+    return File("benchmark.sh", SHELL, build_script(header, about, *lines, command))
 
 
 def training_notes(

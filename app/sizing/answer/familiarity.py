@@ -11,9 +11,12 @@ from app.sizing.decisions.ranking import tie_share
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.published_use import covers_task, published_recipes
+from app.sizing.model.adapted import loaded_adapters
 from app.sizing.question import Objective, Question
 from app.sizing.result import Reason
+from app.sizing.serving.plans import Plans
 from app.sizing.words import format_number, percent, product_name
+from app.sizing.workload import InferenceWorkload
 
 # How an option of a comparison is worse or better than another one, by objective.
 WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
@@ -30,10 +33,20 @@ class Contenders:
     published_recipes: Column
     score: Column  # smaller is better
     user_converts: Mask | None = None  # whether the user converts the weights; None: never
+    starts_adapters: Mask | None = None  # whether a known start command serves the LoRA adapters; None: there are none
 
-    def converts(self, row: int) -> bool:
-        """Whether an option has no recipes because the user has to convert its weights."""
-        return self.user_converts is not None and bool(self.user_converts[row])
+    @classmethod
+    def of(cls, search: Search[InferenceWorkload], plans: Plans, score: Column) -> Contenders:
+        """The options of a service."""
+        adapts = loaded_adapters(search.workload.model) is not None
+        starts = search.catalog.starts_adapters[plans.engine] if adapts else None
+        return cls(plans.accelerator, plans.engine, plans.published_recipes, score, plans.user_converts, starts)
+
+    def lacks(self, row: int) -> str:
+        """Why an option has no recipes although its engine may have some, as text; empty without such a reason."""
+        if self.starts_adapters is not None and not self.starts_adapters[row]:
+            return "has no known start command with LoRA adapters"
+        return "needs weights that you convert" if self.user_converts is not None and self.user_converts[row] else ""
 
     def name(self, row: int, search: Search[Workload], *, engine_only: bool = False) -> str:
         """An option as text: "Megatron-LM on NVIDIA H100 SXM5 80GB", or its engine only."""
@@ -76,7 +89,7 @@ def explain_published_use(
         one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
         count = format_number(known[passed])
-        lacks = "needs weights that you convert" if contenders.converts(passed) else f"has {count}"
+        lacks = contenders.lacks(passed) or f"has {count}"
         text = (
             f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, {lacks}. Within "
             f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
@@ -86,9 +99,9 @@ def explain_published_use(
         return None
     if known[first]:
         return _mainstream(search, task, contenders, first)
-    lacks = f"has {_recipes(0)} for {task} in the table of published use"
-    if contenders.converts(first):
-        lacks = "needs weights that you convert: no repository is known to publish them for this engine"
+    lacks = contenders.lacks(first) or f"has {_recipes(0)} for {task} in the table of published use"
+    if lacks.endswith("convert"):
+        lacks += ": no repository is known to publish them for this engine"
     text = f"{contenders.name(first, search)} {lacks}. "
     text += _why_first(search, contenders, first)
     return Reason("published_use", text, "published_recipes", 0.0, "recipes")

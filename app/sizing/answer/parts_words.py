@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import GB, GIB, at, one
-from app.sizing.hardware.benchmarks import SERVERS, Benchmark, Places
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, SERVERS, Benchmark, Places
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.adapted import ADAPTER_ELEMENT_BYTES, loaded_adapters, served_adapter_params
 from app.sizing.model.architecture import ModelArchitecture
@@ -27,14 +27,22 @@ from app.sizing.workload import InferenceWorkload
 VLLM_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
-def adapter_settings(model: ModelArchitecture) -> Places:
-    """Number of loaded adapters and the rank for which memory is reserved; empty without adapters."""
+def adapter_settings(model: ModelArchitecture, used: Benchmark, file: str, *, begun: bool) -> Places:
+    """Number of loaded adapters and the rank for which memory is reserved; empty without adapters.
+
+    TensorRT-LLM reads both from a configuration file; `begun` tells whether the command has already begun it.
+    """
     loaded = loaded_adapters(model)
     if loaded is None:
         return {}
     base = replace(model, tensors=tuple(tensor for tensor in model.tensors if tensor is not loaded))
     rank = round(loaded.params / loaded.copies / served_adapter_params(base, 1))
-    return {"adapters": loaded.copies, "adapter_rank": next((each for each in VLLM_LORA_RANKS if each >= rank), rank)}
+    room = next((each for each in VLLM_LORA_RANKS if each >= rank), rank)
+    settings: dict[str, object] = {"adapters": loaded.copies, "adapter_rank": room}
+    if used.server is not SERVERS["tensorrt-llm"]:
+        return settings
+    modules = f"[{', '.join(ADAPTED_MODULES)}]"
+    return {**settings, "adapted_modules": modules, "adapter_config": file, **config_places(file, begun=begun)}
 
 
 def adapter_reasons(model: ModelArchitecture) -> Iterator[Reason]:
@@ -163,4 +171,9 @@ def host_cache_places(estimate: Estimate, d: Deployment, used: Benchmark, file: 
     }
     if used.server is not SERVERS["tensorrt-llm"]:
         return sizes
-    return {**sizes, "host_config": file, "config": file, **({} if begun else {"draft_config": file})}
+    return {**sizes, "host_config": file, **config_places(file, begun=begun)}
+
+
+def config_places(file: str, *, begun: bool) -> Places:
+    """Placeholders of TensorRT-LLM's configuration file, which the command empties unless it has already begun it."""
+    return {"config": file, **({} if begun else {"draft_config": file})}

@@ -11,6 +11,9 @@ from app.sizing.hardware.benchmarks import Places
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tensors import Part, Tensor
 from app.sizing.question import Deployment
+from app.sizing.workload import Method, TrainingWorkload
+
+MIN_OUTER_LAYERS = 2  # of the first and the last pipeline stage together, in Megatron Bridge
 
 
 def pipeline_places(layers: int, stages: int, chunks: int, micro_batches: int) -> Places:
@@ -68,6 +71,41 @@ def own_stage_places(layers: int, leading: int, stages: int, chunks: int, micro_
         "piped_batches": micro_batches,
         "even_layers": each // max(count for count in range(1, chunks + 1) if each % count == 0),
         "piped_layers": each * stages if rest else None,
+    }
+
+
+def bridge_stage_places(layers: int, stages: int, places: Places) -> Places:
+    """Placeholders of the pipeline of Megatron Bridge instead of its recipe's. If layers leave a rest, all stages but
+    two are equal.
+
+    Parameters:
+        layers: layers of the model.
+        stages: pipeline stages.
+        places: those of `pipeline_places`.
+    """
+    chunks = places.get("chunks")
+    uneven, each = layers % stages > 0, layers // stages
+    middle = (stages - 2) * (each + 1 if layers - (stages - 2) * (each + 1) >= MIN_OUTER_LAYERS else each)
+    return {
+        "bridge_chunks": chunks or "null",
+        "bridge_group": places.get("batch_group") if chunks else None,
+        "first_layers": (layers - middle + 1) // 2 if uneven else None,
+        "last_layers": (layers - middle) // 2 if uneven else None,
+    }
+
+
+def bridge_places(workload: TrainingWorkload, d: Deployment, staged: Places) -> Places:
+    """Placeholders of Megatron Bridge, whose recipes set what a command leaves out."""
+    tuned, stages = workload.phase == "fine_tuning", d.pipeline_parallel or 1
+    kept = d.activation_checkpointing or "none"
+    return {
+        "bridge_mode": "pretrain" if not tuned else "sft" if workload.method is Method.FULL else "lora",
+        "bridge_data": "squad" if tuned else "mock",
+        "tuned": optional_flag(tuned),
+        "pipeline_degree": stages,
+        "context_degree": d.context_parallel or 1,
+        "bridge_granularity": "null" if kept == "none" else kept,
+        **bridge_stage_places(workload.model.num_layers, stages, staged),
     }
 
 

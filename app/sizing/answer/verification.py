@@ -14,6 +14,7 @@ from typing import Any
 from app.sizing.answer.money import format_usd
 from app.sizing.answer.parts_words import adapter_settings, chunk_places, host_cache_places, llama_cpp_layers
 from app.sizing.answer.pipelines import (
+    bridge_places,
     leading_layers,
     moe_pattern,
     optional_flag,
@@ -53,10 +54,10 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only from a file
-# NeuronCores of a chip, over which the tensor parallelism of a server counts; those of Trainium 2 work in pairs.
-# Source: AWS Neuron documentation: NeuronCore-v2 page; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on 16 chips); read
-# 2026-11-28.
-NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4}
+# NeuronCores of a chip, over which the tensor parallelism of a server counts; those of Trainium 2 and 3 work in pairs.
+# Source: AWS Neuron documentation: NeuronCore-v2 and Trainium3 pages; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on
+# 16 chips); read 2026-11-28.
+NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4, "aws-trainium3": 4}
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
 LOCAL_DRAFT = "./draft"  # path of a draft that is not published
@@ -247,7 +248,8 @@ def weight_places(model: ModelArchitecture, d: Deployment, benchmark: Benchmark)
     wide, local = native in SIXTEEN_BIT, local_checkpoint_path(model, stored)
     own = stored == native or (wide and stored in SIXTEEN_BIT)
     published = None if own else published_checkpoint(model.name, stored, d.engine or "", d.accelerator.split("-")[0])
-    converted = wide and not own and published is None and stored in benchmark.converts
+    at_start = stored in benchmark.converts and not d.accelerator.startswith("aws-")  # launches.toml: lacks
+    converted = wide and not own and published is None and at_start
     reference = gguf_reference(published, stored) if published and published.tool == GGUF else None
     repository = published.repository if published else repository_name(model.name)
     return {
@@ -337,6 +339,7 @@ def serving_places(
     assert p is not None
     model, machines = workload.model, hosts_per_replica(d, host_counts)
     spread = spread_places(d, machines, used)
+    begun = bool(spread["config"] or d.speculative)
     return {
         **weight_places(model, d, used),
         "tokenizer": repository_name(model.name),
@@ -353,11 +356,11 @@ def serving_places(
         "machines": degree_above_one(machines),
         **spread,
         **drafting_places(model, d, used, spread["config"]),
-        **host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=bool(spread["config"] or d.speculative)),
+        **host_cache_places(estimate, d, used, RANKS_CONFIG_FILE, begun=begun),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
-        **adapter_settings(model),
+        **adapter_settings(model, used, RANKS_CONFIG_FILE, begun=begun),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),
         **chunk_places(workload, d),
@@ -457,7 +460,7 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
     sample, own = workload.model.sample, engine_named(d.framework or "").trial
     if sample is not None:
         return BENCHMARKS["denoising"] if sample.passes > 1 and not sample.decodes else BENCHMARKS["images"]
-    return own if own.adapts or workload.method is Method.FULL else BENCHMARKS["nemo"]
+    return own if own.tunes or workload.phase != "fine_tuning" else BENCHMARKS["nemo"]
 
 
 def _shards_weights(d: Deployment) -> bool:
@@ -477,6 +480,7 @@ def training_places(
     accelerators, nodes = d.accelerators_per_replica or 1, hosts_of_run(d, host_counts)
     accumulated = accumulated_batches(workload.global_batch, d)
     pipeline = (d.pipeline_parallel or 1, d.virtual_pipeline or 1, accumulated)
+    staged = pipeline_places(model.num_layers, *pipeline)
     return {
         "model": repository_name(model.name),
         "kind": model.task,
@@ -508,7 +512,8 @@ def training_places(
         **precision_places(workload),
         **maker_places(d, used),
         **shape_places(model, d),
-        **pipeline_places(model.num_layers, *pipeline),
+        **staged,
+        **bridge_places(workload, d, staged),
         **own_stage_places(model.num_layers, leading_layers(model), *pipeline),
     }
 

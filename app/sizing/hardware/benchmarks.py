@@ -42,7 +42,7 @@ class Benchmark:
 
     `converts` and `caches` map the weight and cache formats that the engine creates itself from a published
     checkpoint to its own names. `hardware` and `fp8` map the maker of the accelerators to the name that the software
-    gives its kind of hardware and its FP8 kernels. `adapts` is true if the command can train adapters. `counts` says
+    gives its kind of hardware and its FP8 kernels. `tunes` is true if the command can fine-tune. `counts` says
     how to compute the predicted rate from the report, if the report does not print it. `own_prompts` is the load with
     prompts of the user, `images` the load with images in each prompt, and `reranks` the load with pairs of texts; empty
     if there is none.
@@ -54,7 +54,7 @@ class Benchmark:
     caches: Mapping[str, str] = field(default_factory=dict)
     hardware: Mapping[str, str] = field(default_factory=dict)
     fp8: Mapping[str, str] = field(default_factory=dict)
-    adapts: bool = True
+    tunes: bool = True
     counts: str = ""
     own_prompts: str = ""
     images: str = ""
@@ -78,6 +78,11 @@ def draft_limit(method: str) -> str:
     Source: tensorrt_llm/llmapi/llm_args.py, MTPDecodingConfig; read 2026-11-27.
     """
     return "num_nextn_predict_layers" if method == "mtp" else "max_draft_len"
+
+
+# Matrices of a layer that adapters change, as TensorRT-LLM names them; it does not start without such a list.
+# Source: TensorRT-LLM 1.2.1, tensorrt_llm/lora_helper.py and _torch/pyexecutor/_util.py; read 2026-11-28.
+ADAPTED_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense", "mlp_h_to_4h", "mlp_4h_to_h", "mlp_gate")
 
 
 def fill_template(command: str, places: Places) -> str:

@@ -39,6 +39,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.measured import Scale, Stack
+from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import FilterStage
@@ -101,6 +102,8 @@ def enumerate_plans(
     stacks = select_stacks(catalog, work, formats, engines, fixed)
     if model.sample is None:
         stacks = catalog.with_weights_of(model.name, model.native_format, stacks)
+    if loaded_adapters(model) is not None:
+        stacks = replace(stacks, published_recipes=stacks.published_recipes * catalog.starts_adapters[stacks.engine])
     if assumed.eager_launch >= 1:
         stacks = replace(stacks, achieved=without_graphs(stacks.achieved))
     without = SupportFilter(catalog, engines, formats, work)

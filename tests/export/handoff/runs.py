@@ -8,6 +8,7 @@ from typing import Any
 from app.export.handoff.option import Option, load_options
 from app.export.handoff.trainers import PRETRAIN, TRAINERS
 from app.sizing.answer.pipelines import own_stage_places, pipeline_places
+from app.sizing.hardware.benchmarks import BENCHMARKS
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.stored import start
 from tests.export.stored import ACCELERATOR, MACHINE
@@ -50,6 +51,9 @@ def run_places(engine: str, trains: str, machines: int, accelerators: int) -> di
         "block": None if adapts else 4096,
         "script": "run_lora_clm.py" if adapts else "run_clm.py",
         "global_batch": 16 * accelerators,
+        "bridge_mode": PRETRAIN if trains == PRETRAIN else "lora" if adapts else "sft",
+        "bridge_data": "mock" if trains == PRETRAIN else "squad",
+        "tuned": None if trains == PRETRAIN else "",
         "hardware": "gpu" if engine == "maxtext" else None,
     }
 
@@ -69,7 +73,8 @@ def run_option(
 ) -> Option:
     """A first rank that trains with an engine. `places` replace the values of its templates."""
     own = run_places(engine, trains, machines, accelerators) | places
-    used = engine_named(engine).trial
+    trial = engine_named(engine).trial
+    used = trial if trial.tunes or trains == PRETRAIN else BENCHMARKS["nemo"]
     started = start(engine, used, "train", **own)
     lot = {
         "accelerator": {**ACCELERATOR, "maker": maker},

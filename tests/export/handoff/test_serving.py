@@ -27,7 +27,7 @@ from app.export.handoff.load import input_lines
 from app.export.handoff.option import File, Handoff, Option
 from app.export.handoff.serving import ReplicaLaunch, plan_launches
 from app.export.handoff.targets import CannotStart, build_handoff
-from app.sizing.hardware.benchmarks import BENCHMARKS, SERVERS
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, SERVERS
 from app.sizing.hardware.engines import engine_named
 from tests.export.handoff.emitted import check_scripts
 from tests.export.handoff.stored import USED, option, pooled, served, start
@@ -261,8 +261,58 @@ def test_adapters_that_stay_loaded_have_their_room(engine: str, flag: str) -> No
     assert said(tokens, flag) == 8
     assert said(tokens, "--max-lora-rank") == 16
     assert set(command_flags(tokens)) <= set(BY_ENGINE[engine].flags)
+
+
+def test_tensorrt_llm_loads_adapters_by_its_configuration() -> None:
+    part = first(served("tensorrt-llm", adapters=8, adapter_rank=16, adapter_config="c.yaml", adapted_modules="[]"))
+    settings = yaml.safe_load(config_text(part.group, part.launch))["lora_config"]
+    assert settings["lora_target_modules"] == list(ADAPTED_MODULES)  # the server refuses an empty list without adapters
+    assert {**settings, "lora_target_modules": 0} == {
+        "max_lora_rank": 16,
+        "max_loras": 8,
+        "max_cpu_loras": 8,
+        "lora_target_modules": 0,
+    }
+    assert "printf" not in " ".join(part.command_tokens)
+    made = build_handoff(part.option, None, None)
+    assert {"shell", "docker", "kubernetes"} <= set(made.targets)
+    assert any("lora_request" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if "{adapters}" not in SERVERS[name].command])
+def test_a_start_command_without_adapters_is_refused(engine: str) -> None:
     with pytest.raises(Unanswerable, match="adapters"):
-        build_handoff(served("tensorrt-llm", adapters=8, adapter_rank=16), "tensorrt-llm", None)
+        build_handoff(served(engine, adapters=8, adapter_rank=16), engine, None)
+    with pytest.raises(CannotStart, match="adapters"):
+        build_handoff(served(engine, adapters=8, adapter_rank=16), None, None)
+
+
+NEURON_LACKS: tuple[dict[str, Any], ...] = (
+    {"tensor": 4, "stage": 4, "pipeline": 2},
+    SPANNING,
+    {"conversion": "fp8"},
+    {"adapters": 8, "adapter_rank": 16},
+    {"contexts": 2},
+    {"host_cache_gib": 700},
+)
+
+
+@pytest.mark.parametrize("places", NEURON_LACKS)
+def test_vllm_on_neuron_is_not_started_with_flags_that_its_plugin_lacks(places: dict[str, Any]) -> None:
+    with pytest.raises(CannotStart, match=r"its plugin for Neuron .* No target can start it"):
+        build_handoff(served(maker="AWS", **places), None, None)
+
+
+def test_vllm_on_neuron_reads_prompts_in_segments() -> None:
+    words = first(served(maker="AWS", batched=2048)).command_tokens
+    assert said(words, "--max-num-batched-tokens") == 2048
+
+
+@pytest.mark.parametrize("layout", [SPANNING, RANKS])
+def test_vllm_on_tpus_does_not_span_machines_without_ray(layout: dict[str, Any]) -> None:
+    with pytest.raises(CannotStart, match="spans machines only with Ray"):
+        build_handoff(served(maker="Google", **layout), None, None)
+    assert build_handoff(served(maker="Google"), None, None).files
 
 
 def test_only_targets_that_start_the_layout_are_named() -> None:

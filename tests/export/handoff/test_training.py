@@ -73,6 +73,42 @@ def test_the_benchmark_of_a_run_says_which_checkout_it_needs() -> None:
     assert "exec" not in text_of(files_of(RUNS["optimum-habana-optimum-habana-lora-8"]), "benchmark.sh")
 
 
+# What the command or the scripts of each trainer name.
+TOOLS = {
+    "trl": r"\btrl\b",
+    "unsloth": r"\bunsloth\b",
+    "lightning": r"\blightning\b",
+    "axolotl": r"\baxolotl train\b",
+    "llama-factory": r"\bllamafactory-cli train\b",
+    "torchtune": r"\btune run\b",
+    "torchtitan": r"\btorchtitan\b",
+    "megatron": r"\bpretrain_gpt\.py\b",
+    "megatron-bridge": r"\brun_recipe\.py --recipe \"?\$RECIPE\b",
+    "megatron-bridge-sft": r"\brun_recipe\.py --recipe \"?\$RECIPE\b",
+    "maxtext": r"\bmaxtext\.trainers\.pre_train\.train\b",
+    "maxtext-sft": r"\bmaxtext\.trainers\.post_train\.sft\.train_sft\b",
+    "mlx": r"\bmlx_lm\.lora\b",
+    "optimum-habana": r"gaudi_spawn\.py",
+}
+
+
+@ALL
+def test_the_benchmark_of_a_run_runs_its_tool(option: Option) -> None:
+    made, trainer = files_of(option), training_run(option).trainer
+    tool = re.compile(TOOLS[trainer.name].replace(" ", r"[\s\\]+"))
+    texts = {file.name: re.sub(r"(?m)^#.*$", "", file.text) for file in made.files}
+    measured = texts.pop("benchmark.sh")
+    assert any(tool.search(text) for text in texts.values())
+    assert bool(tool.search(measured)) is not trainer.measures_itself
+    assert ('/train.sh" --benchmark' in measured) is trainer.measures_itself
+
+
+def test_a_benchmark_by_the_run_itself_leaves_its_checkpoints_alone() -> None:
+    text = script(RUNS["lightning-lightning-lora-8"])
+    assert "--benchmark ]]; then\n  export STEPS=50 " in text
+    assert 'RESUME_FROM=auto OUTPUT_DIR="$OUTPUT_DIR/benchmark"' in text
+
+
 @ALL
 def test_accelerators_of_a_run_are_those_that_were_sized(option: Option) -> None:
     words, group = command(option), option.groups[0]

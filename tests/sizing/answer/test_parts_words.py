@@ -4,11 +4,14 @@ in the host's memory, read out.
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.sizing.answer.parts_words import (
     adapter_reasons,
@@ -21,12 +24,15 @@ from app.sizing.answer.parts_words import (
     share_on_host,
 )
 from app.sizing.columns import GIB
+from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.benchmarks import ADAPTED_MODULES, BENCHMARKS, fill_template
 from app.sizing.model.adapted import with_adapters
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.serving.host_weights import HostMemory, HostOffload
+from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 from tests.examples import CHAT, LLAMA_8B, col, row
@@ -71,6 +77,17 @@ def test_an_engine_without_a_record_of_adapters_is_refused_them(catalog: Catalog
     assert "known to serve its adapters" in found.explanation[0].text
 
 
+def test_an_engine_whose_start_command_loads_no_adapters_counts_as_without_recipes(catalog: Catalog) -> None:
+    starts = dict(zip(catalog.engines, catalog.starts_adapters.tolist(), strict=True))
+    assert starts["vllm"] and starts["tensorrt-llm"] and not starts["lmdeploy"]
+    for workload, counted in ((CHAT, True), (served(8), False)):
+        work = Question(workload, constraints=Constraints(engines=("lmdeploy", "vllm")))
+        plans = enumerate_allowed_plans(Search.start(work, catalog).of(workload))
+        of = plans.engine == catalog.engines.index("lmdeploy")
+        assert of.any() and bool(plans.published_recipes[of].any()) is counted
+        assert plans.published_recipes[~of].any()
+
+
 def test_the_answer_states_memory_and_compute_of_adapters() -> None:
     (why,) = adapter_reasons(served(8).model)
     assert why.text.startswith("With 8 adapters loaded, each replica needs 0.62 GiB more memory and 0.6 % more compute")
@@ -80,8 +97,30 @@ def test_the_answer_states_memory_and_compute_of_adapters() -> None:
 
 @pytest.mark.parametrize(("rank", "room"), [(16, 16), (20, 32), (1, 1)])
 def test_engine_flags_use_a_supported_adapter_rank(rank: int, room: int) -> None:
-    assert adapter_settings(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
-    assert adapter_settings(LLAMA_8B) == {}
+    vllm, file = BENCHMARKS["vllm"], "trtllm.yaml"
+    assert adapter_settings(served(8, rank).model, vllm, file, begun=False) == {"adapters": 8, "adapter_rank": room}
+    assert adapter_settings(LLAMA_8B, vllm, file, begun=False) == {}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_tensorrt_llm_reads_adapters_from_its_configuration_file(begun: bool, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("enable_attention_dp: true\n")
+    used = BENCHMARKS["tensorrt-llm"]
+    places = adapter_settings(served(8, 20).model, used, str(file), begun=begun)
+    assert used.server is not None
+    start = fill_template(used.server.command, {"model": "m", "stage": 1, "served": 4096, **places})
+    written, _, command = start.partition("trtllm-serve")
+    subprocess.run(["bash", "-c", written], check=True)
+    settings = yaml.safe_load(file.read_text())
+    assert settings["lora_config"] == {
+        "max_lora_rank": 32,
+        "max_loras": 8,
+        "max_cpu_loras": 8,
+        "lora_target_modules": list(ADAPTED_MODULES),
+    }
+    assert ("enable_attention_dp" in settings) is begun
+    assert f"--config {file}" in command
 
 
 DESK = Deployment("bolt-desk", engine="llama.cpp", weight_format="gguf-q4_k_m")

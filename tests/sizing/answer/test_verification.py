@@ -287,7 +287,14 @@ def test_states_are_sharded_as_the_layout_has_them(framework: str, stage: int, s
 def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
     assert "--tensor-parallel-size 32 " in command(accelerator="aws-trainium1", tensor_parallel=16, engine="vllm")
     assert "--tensor-parallel-size 64 " in command(accelerator="aws-trainium2", tensor_parallel=16, engine="vllm")
+    assert "--tensor-parallel-size 64 " in command(accelerator="aws-trainium3", tensor_parallel=16, engine="vllm")
     assert "--tensor-parallel-size 16 " in command(accelerator="acme-big", tensor_parallel=16, engine="vllm")
+
+
+def test_vllm_on_neuron_loads_converted_weights() -> None:
+    at_start = {"engine": "vllm", "weight_format": "fp8"}
+    assert "--quantization fp8" in command(**at_start)
+    assert "--quantization" not in command(accelerator="aws-trainium2", **at_start)
 
 
 def test_adapters_are_trained_as_such() -> None:
@@ -296,6 +303,17 @@ def test_adapters_are_trained_as_such() -> None:
     assert "--load_in_4bit --r 16" in line
     assert training_benchmark(adapters, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["nemo"]
     assert training_benchmark(PRETRAIN, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["megatron"]
+
+
+def test_megatron_is_measured_with_what_fine_tunes() -> None:
+    tuned = replace(PRETRAIN, phase="fine_tuning")
+    assert training_benchmark(tuned, replace(DEPLOYMENT, framework="megatron")) is BENCHMARKS["nemo"]
+    line = command(tuned, TRAINED, **{**LAYOUT, "framework": "nemo"})
+    assert "run_recipe.py --recipe $RECIPE --mode sft --dataset squad" in line
+    assert "checkpoint.pretrained_checkpoint=$CONVERTED_DIR" in line
+    line = command(PRETRAIN, TRAINED, **{**LAYOUT, "framework": "nemo"})
+    assert "--mode pretrain --dataset mock" in line
+    assert "CONVERTED_DIR" not in line
 
 
 def test_single_passes_are_measured_by_what_the_model_is() -> None:
