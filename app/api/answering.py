@@ -300,11 +300,11 @@ LAST_STEPS = (
     _for_ranks_after(_without_intervals, after=1),
     _for_ranks_after(_thin_failure_minutes(1), after=0),
     _for_ranks_after(_halve_load_curve, after=0),
-    _without("licenses"),
     _without_far_sizes,
     *[_without_smallest_saving] * MAX_CHEAPER_DROPPED,
     _without_outcomes,
     _for_ranks_after(_without_intervals, after=0),
+    _without("licenses"),
 )
 
 
