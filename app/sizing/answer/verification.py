@@ -55,7 +55,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
 RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes some settings only from a file
 # NeuronCores of a chip, over which tensor parallelism counts; those of Trainium 2 and 3 work in pairs. AWS Neuron
-# documentation: NeuronCore-v2 and Trainium3 pages; tutorial trn2-llama3.3-70b-dp (2 x 32 cores on 16 chips), 2026-11-28.
+# documentation: NeuronCore-v2 and Trainium3 pages; tutorial trn2-llama3.3-70b-dp (2 x 32 cores, 16 chips), 2026-11-28.
 NEURON_CORES = {"aws-inferentia2": 2, "aws-trainium1": 2, "aws-trainium2": 4, "aws-trainium3": 4}
 MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
 SECTION_PLACES = {"layers", "fewer_layers"}  # places of a command that sets the number of layers
@@ -866,7 +866,7 @@ def drafting_note(d: Deployment) -> str:
 
 
 def decision_value(ranked: Ranked) -> DecisionValue | None:
-    """Costs of a candidate at both confidences; None where they are not known. Later ranks leave out costlier levels."""
+    """Costs of a candidate at both confidences; None where they are not known. Later ranks may leave out levels."""
     assurance = ranked.estimate.assurance
     if assurance is None:
         return None

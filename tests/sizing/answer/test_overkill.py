@@ -9,9 +9,10 @@ import pytest
 from app.sizing.answer.overkill import CheapestOption, describe_low_use, explain_idle_hardware, overkill_warning
 from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import CHEAPER_TYPES, cheaper_types, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import FilterStage, Rejection
 from app.sizing.snapshot import Catalog
+from app.sizing.whatif.prices import CHEAPER_TYPES, cheaper_types
 from app.sizing.workload import Load
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.answer.given import SPEED, ranked

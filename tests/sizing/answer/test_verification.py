@@ -292,7 +292,7 @@ def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
 
 
 def test_vllm_on_neuron_loads_converted_weights() -> None:
-    at_start = {"engine": "vllm", "weight_format": "fp8"}
+    at_start: dict[str, Any] = {"engine": "vllm", "weight_format": "fp8"}
     assert "--quantization fp8" in command(**at_start)
     assert "--quantization" not in command(accelerator="aws-trainium2", **at_start)
 
