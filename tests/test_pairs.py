@@ -158,8 +158,8 @@ def test_pairs_that_were_violated_hold(catalog_store: CatalogStore, name: str) -
 def test_a_confidence_that_costs_far_more_names_the_layout_that_a_search_finds_for_it(
     catalog_store: CatalogStore,
 ) -> None:
-    slow: Body = {"concurrent_requests": 40, "input_tokens": 8000, "output_tokens": 983}
-    body = service("Qwen2.5-32B-Instruct", {"ttft_ms": 2000.0, "tpot_ms": 21.0}, {**H200, "confidence": 0.8}, **slow)
+    slow: Body = {"concurrent_requests": 80, "input_tokens": 16000, "output_tokens": 300}
+    body = service("Qwen2.5-32B-Instruct", {"ttft_ms": 4000.0, "tpot_ms": 20.0}, {**H200, "confidence": 0.8}, **slow)
     runner = PairRunner(catalog_store)
     sure = recommend_hardware(runner.question(body), catalog_store.catalog()).recommendations[0].estimate.assurance
     assert sure is not None

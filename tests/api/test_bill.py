@@ -236,5 +236,5 @@ def test_a_lower_level_costs_what_an_answer_at_that_confidence_costs(client: Tes
     # The simulation counts whole replicas, and with fewer behind one router each carries a little less.
     whole = answer["deployment"].get("pools", {"all": answer["deployment"]})
     each = answer["cost"]["usd_per_hour"] / sum(part["replicas"] for part in whole.values())
-    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.05, abs=each)
+    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.08, abs=each)
     assert median["total_accelerators"] < next(row for row in rows if row["confidence"] == 0.8)["total_accelerators"]

@@ -146,10 +146,10 @@ def changed(**entry: Any) -> list[dict[str, Any]]:
         ({"trace": changed(at_s=-1)}, "/trace/5/at_s", "greater than or equal to 0"),
         ({"trace": changed(input_tokens=0)}, "/trace/5/input_tokens", "greater than or equal to 1"),
         ({"trace": changed(output_tokens=-1)}, "/trace/5/output_tokens", "greater than or equal to 0"),
-        ({"trace": changed(output_tokens=0)}, "", "at least one output token"),
+        ({"trace": changed(output_tokens=0)}, "/trace", "at least one output token"),
         ({"trace": changed(prefix_tokens=700)}, "/trace/5", "prefix_tokens must be less than input_tokens"),
         ({"trace": changed(session="a")}, "/trace/5/session", "Unknown field"),
-        ({"trace": changed(input_tokens=200_000)}, "", "takes at most 131,072"),
+        ({"trace": changed(input_tokens=200_000)}, "/trace", "takes at most 131,072"),
         ({"trace": TRACE, "peak_requests_per_s": 3}, "", "exactly one of"),
         ({"trace": TRACE, "requests": 40}, "", "requests requires concurrent_requests"),
         ({"trace": TRACE, "input_tokens": 800}, "", "a trace already contains input_tokens"),
@@ -159,8 +159,12 @@ def changed(**entry: Any) -> list[dict[str, Any]]:
             "a trace already contains output_tokens, burstiness",
         ),
         ({"trace": TRACE, "cached_prefix_fraction": 0.5}, "", "a trace already contains cached_prefix_fraction"),
-        ({"trace": TRACE, "turn_gap_s": 5}, "", "turn_gap_s requires a trace with prefix_tokens"),
-        ({"trace": TRACE, "average_requests_per_s": 50}, "", "exceeds the trace's busiest window, 2 requests/s"),
+        ({"trace": TRACE, "turn_gap_s": 5}, "/turn_gap_s", "turn_gap_s requires a trace with prefix_tokens"),
+        (
+            {"trace": TRACE, "average_requests_per_s": 50},
+            "/average_requests_per_s",
+            "exceeds the trace's busiest window, 2 requests/s",
+        ),
     ],
 )
 def test_a_trace_that_contradicts_itself_is_refused(

@@ -32,7 +32,9 @@ from tests.sizing.published import result
 def test_committed_errors_keep_the_promises(catalog: Catalog) -> None:
     found = headline_figures(catalog.evidence.rows)
     for kind, committed in json.loads(read_data_file("accuracy.json"))["headline"].items():
-        assert found[kind] == pytest.approx(committed, abs=2e-3)  # two rows of 918 at the edge of their rounded intervals
+        assert found[kind] == pytest.approx(
+            committed, abs=2e-3
+        )  # two rows of 918 at the edge of their rounded intervals
     assert found["throughput"]["held_out"] <= 0.20
     assert {k: v["in_sample"] <= 0.15 for k, v in found.items() if k in ("throughput", "tpot", "single_stream")} == {
         "throughput": True,

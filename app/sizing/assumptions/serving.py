@@ -227,7 +227,7 @@ class ServingAssumptions:
         low=0.0,
         high=4.0,
         unit="GiB",
-        reason="communication buffers of devices that share a scale-up link, per device",
+        reason="communication buffers on a scale-up link, per device",
         source="start-up logs: 0.2 to 2.1 GiB",
     )
     pcie_parallel_overhead_gib: float = assumption(
@@ -235,7 +235,7 @@ class ServingAssumptions:
         low=0.0,
         high=4.0,
         unit="GiB",
-        reason="communication buffers of devices that share only PCIe or a network, per device",
+        reason="communication buffers on PCIe or a network, per device",
         source="start-up logs: 0.1 to 0.5 GiB",
     )
     small_runtime_overhead_gib: float = assumption(

@@ -219,7 +219,9 @@ def add_moved_multiply_time(work: PrefillWork, achieved: Achieved) -> HostPrompt
         return None
     on_accelerators = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
     with trace_label("weights moved from the host"):
-        multiply_s = prompt_linear_s(on_accelerators, work.rates, np.zeros(len(work)), achieved)
+        none = np.zeros(len(work))  # the copies of tokens are counted once
+        copy_s = expert_copy_s(none, work.expert_copies, work.hidden_bytes, work.rates, achieved)
+        multiply_s = prompt_linear_s(on_accelerators, work.rates, copy_s, achieved)
         return replace(work.host, moved_multiply_s=multiply_s)
 
 

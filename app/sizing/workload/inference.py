@@ -459,15 +459,21 @@ def longest_context_tokens(
             f"{math.ceil(mean):,} or omit it.",
         )
     tokens = longest.planned_tokens(model, arrivals, assumed) if requested is None else float(requested)
+    if requested is None:
+        reject_long_context(model, tokens, "needed for long prompts and answers", "traffic/input_tokens")
+    else:
+        reject_long_context(model, tokens, "requested", "max_context_tokens")
+    return tokens
+
+
+def reject_long_context(model: ModelArchitecture, tokens: float, origin: str, field: str) -> None:
+    """Raises Unanswerable at a field of the workload if a sequence has more tokens than the model takes."""
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
-        origin = "requested" if requested is not None else "needed for long prompts and answers"
-        name = "max_context_tokens" if requested is not None else "traffic/input_tokens"
         raise Unanswerable.at(
-            f"#/workload/{name}",
+            f"#/workload/{field}",
             f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
             f"{model.max_context_tokens:,} tokens for prompt and answer together.",
         )
-    return tokens
 
 
 REDUNDANCIES = ("none", "n+1", "n+2", "2n")

@@ -17,6 +17,7 @@ from app.sizing.workload.inference import (
     Redundancy,
     Router,
     build_inference_workload,
+    reject_long_context,
 )
 from app.sizing.workload.trace import Trace, find_busiest_window, trace_assumptions
 
@@ -51,6 +52,7 @@ def build_recorded_workload(
             "#/workload/traffic/trace",
             "Every request of the trace needs at least one output token: the model generates tokens.",
         )
+    reject_long_context(model, trace.longest_tokens, "of its longest request", "traffic/trace")
     if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
         raise Unanswerable.at(
             "#/workload/max_context_tokens",

@@ -47,6 +47,7 @@ from app.sizing.pools.search import (
 )
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend_hardware
+from app.sizing.serving.curve_ends import Extent
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
@@ -682,7 +683,9 @@ def test_a_pool_is_simulated_where_its_replicas_have_capacity(monkeypatch: pytes
     monkeypatch.setattr(search_room, "size_fleet", lambda *_: "sized")
     for capacity, serves in ((None, False), (col(5), True), (col(0), False), (col(5, 0), False)):
         runs = None if capacity is None else row(capacity_at_confidence=lambda _, c=capacity: (c, c))
-        monkeypatch.setattr(search_room, "simulate_replicas", lambda *_, runs=runs, whole: None if whole else runs)
+        monkeypatch.setattr(
+            search_room, "simulate_replicas", lambda *_, runs=runs, extent: None if extent is Extent.WHOLE else runs
+        )
         found: Any = simulate_pool(search, options)
         assert (found is not None) == serves
         assert found is None or (found.options, found.simulated) == ("sized", runs)
