@@ -110,7 +110,8 @@ def test_the_selected_option_has_its_layout_bill_and_day(browser: Browser) -> No
     assert [row[0] for row in figures["Cost by confidence"]] == [f"{100 * each['confidence']:.0f} %" for each in levels]
     assert [row[2] for row in figures["Cost by confidence"]] == [f"${each['usd_per_hour']:.2f}" for each in levels]
     assert [int(row[2]) for row in figures["The day"]] == [h["replicas"] for h in first["day"]["hours"]]
-    assert f"${first['cost']['usd_per_day']:,.2f}" in browser.text(".tiles")
+    shown = browser.text(".tiles").split("Per day$")[1].split("First token")[0]
+    assert float(shown.replace(",", "")) == pytest.approx(first["cost"]["usd_per_day"], abs=0.006)  # halves
 
 
 def test_the_range_of_each_value_is_drawn_when_opened(browser: Browser) -> None:
