@@ -795,10 +795,11 @@ def summarize_comparison(
     by_name = {o.name: o for o in outcomes}
     sentences += [_difference_sentence(d, by_name[d.name]) for d in differences]
     stated = {d.name for d in differences if _is_late(by_name[d.name])}
-    stated |= (left_out := {o.name for o in outcomes if o.left_out})
+    left_out = [o.name for o in outcomes if o.left_out]
+    stated |= {*left_out}
     sentences += [f"'{o.name}': {o.why_not}" for o in outcomes if not o.meets_requirements and o.name not in stated]
     if left_out:
-        sentences.append(f"Left out: {join_words([repr(o.name) for o in outcomes if o.left_out])}. {LEFT_OUT}")
+        sentences.append(f"Left out: {join_words([*map(repr, left_out)])}. {LEFT_OUT}")
     sentences += [_months_sentence(s) for s in spent if best is not None and s.name == best.name]
     return " ".join(sentences)
 

@@ -179,9 +179,7 @@ def most_capable_plan(search: Search[InferenceWorkload], plans: Plans, deploymen
     kinds, settings, rows = least_short_plans(search, plans.take(first), deployment)
     if len(kinds) == 1:
         alike = plans.take(group_of_plan == rows[0])
-        only, equal = np.zeros(1, dtype=np.int64), np.ones(1)  # a tie with another engine is still looked for
-        rival = runner_up_engines(search, kinds, equal, equal, only)[0]
-        return ChosenPlan(alike.take(cheapest_row(search, alike, settings)), settings, rival)
+        return ChosenPlan(alike.take(cheapest_row(search, alike, settings)), settings, None)
     idle = (
         search.workload if search.workload.load is not Load.OPEN else replace(search.workload, peak_per_s=LEAST_PER_S)
     )

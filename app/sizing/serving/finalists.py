@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -263,9 +263,15 @@ class SimulatedReplicas:
         pooled[rows] = others.pooled
         return replace(self, curves=tuple(curves), pooled=pooled)
 
+    def simulate(self, workload: InferenceWorkload, count: int, ends: Sequence[CurveEnd | None]) -> SimulatedReplicas:
+        """The same replicas with curves of `count` requests per load, simulated up to their ends."""
+        running = self.sequences.astype(np.int64)
+        curves = curves_of_replicas(workload, self.replicas, running, self.pooled, count, self.margins, ends)
+        return replace(self, curves=curves)
+
     def take(self, rows: Codes, margins: Margins | None = None) -> SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
-        curves = tuple(self.curves[row] for row in rows.tolist())
+        curves = tuple(self.curves[row] for row in rows.tolist()) if self.curves else ()
         margins = self.margins.take(rows) if margins is None else margins
         replicas = tuple(self.replicas[row] for row in rows.tolist()) if self.replicas else ()
         return SimulatedReplicas(curves, self.sequences[rows], margins, self.pooled[rows], replicas)
@@ -294,16 +300,7 @@ class SimulatedReplicas:
         rows = np.array([*ends], np.int64)
         own, count = self.take(rows), int(question.assumptions.simulated_requests)
         with suspend_recording():
-            curves = curves_of_replicas(
-                workload,
-                own.replicas,
-                own.sequences.astype(np.int64),
-                own.pooled,
-                count,
-                own.margins,
-                [*ends.values()],
-            )
-        return self.replace_rows(rows, replace(own, curves=curves))
+            return self.replace_rows(rows, own.simulate(workload, count, [*ends.values()]))
 
 
 def simulate_replicas(
@@ -339,18 +336,10 @@ def simulate_replicas(
             sized = np.maximum(sized, least_replicas(workload, stable, margins))
         pooled = pooled_replicas(workload, sized)
 
-        def simulate(rows: Codes, together: Codes, extent: Extent) -> SimulatedReplicas:
-            own = [replicas[row] for row in rows.tolist()]
-            around, running = margins.take(rows), sequences[rows].astype(np.int64)
-            ends = curve_ends(workload, around, extent)
-            curves = curves_of_replicas(workload, own, running, together, count, around, ends)
-            return SimulatedReplicas(curves, sequences[rows], around, together, tuple(own))
-
-        every = np.arange(len(plans))
-        if fixed or not pools_replicas(workload):
-            return simulate(every, pooled, extent)
-        pooled = fitting_pools(search, plans, pooled, partial(simulate, extent=Extent.POOL))
-        return simulate(every, pooled, extent)
+        runs = SimulatedReplicas((), sequences, margins, pooled, tuple(replicas))
+        if not fixed and pools_replicas(workload):
+            runs = replace(runs, pooled=fitting_pools(search, plans, runs, count))
+        return runs.simulate(workload, count, curve_ends(workload, margins, extent))
 
 
 def curve_ends(workload: InferenceWorkload, margins: Margins, extent: Extent) -> list[CurveEnd | None]:
@@ -363,27 +352,25 @@ def curve_ends(workload: InferenceWorkload, margins: Margins, extent: Extent) ->
     return [PlannedEnd(1, workload.slo, row, workload.target_utilization, peak_per_s, most_replicas) for row in rows]
 
 
-def fitting_pools(
-    search: Search[InferenceWorkload],
-    plans: Plans,
-    pooled: Codes,
-    simulate: Callable[[Codes, Codes], SimulatedReplicas],
-) -> Codes:
+def fitting_pools(search: Search[InferenceWorkload], plans: Plans, runs: SimulatedReplicas, count: int) -> Codes:
     """Replicas behind one router of plans whose pool is the fleet that carries the load, as far as the size of a pool
     matters.
 
     More replicas share their load better, so the fewest that are enough are found by bisection. Simulations vary: a
-    pool that turns out too small is extended to what it needs. `simulate` simulates rows with other pools.
+    pool that turns out too small is extended to what it needs.
 
     Parameters:
-        pooled: replicas of every plan with which the search begins.
+        runs: the plans to simulate, with the pools with which the search begins.
+        count: simulated requests per load.
     """
 
     def needed_in(rows: Codes, pools: Codes) -> Codes:
-        runs = simulate(rows, pools)
-        replicas = needed_replicas(search.question, search.workload, plans.take(rows), runs)
+        found, workload = replace(runs.take(rows), pooled=pools), search.workload
+        found = found.simulate(workload, count, curve_ends(workload, found.margins, Extent.POOL))
+        replicas = needed_replicas(search.question, search.workload, plans.take(rows), found)
         return np.minimum(replicas, MAX_POOLED).astype(np.int64)
 
+    pooled = runs.pooled
     needed = needed_in(np.arange(len(plans)), pooled)
     enough = needed <= pooled
     least, most, pooled = np.where(enough, needed, pooled + 1), np.where(enough, pooled, needed), pooled.copy()
@@ -970,16 +957,12 @@ def confirm_replicas(
     simulated = np.where(decides | unshown | (levels == asked), needed, np.nan)
     alike, plans = runs.take(rows, by.margins.take(by.count * (1 + changed) + rows)), judged.plans.take(rows)
 
-    def simulate(some: Codes, together: Codes, extent: Extent) -> SimulatedReplicas:
-        own, count = alike.take(some), int(search.question.assumptions.simulated_requests)
-        running, ends = own.sequences.astype(np.int64), curve_ends(workload, own.margins, extent)
-        curves = curves_of_replicas(workload, own.replicas, running, together, count, own.margins, ends)
-        return replace(own, curves=curves, pooled=together)
-
     if len(rows):
         with suspend_recording():
-            pooled = fitting_pools(search, plans, pools[changed, rows], partial(simulate, extent=Extent.POOL))
-            found = simulate(np.arange(len(rows)), pooled, Extent.COUNT)
+            count = int(search.question.assumptions.simulated_requests)
+            alike = replace(alike, pooled=pools[changed, rows])
+            found = replace(alike, pooled=fitting_pools(search, plans, alike, count))
+            found = found.simulate(workload, count, curve_ends(workload, found.margins, Extent.COUNT))
             confirmed = needed_replicas(search.question, workload, plans, found)
             able = has_capacity(*found.planned_capacity(workload))
         simulated[changed, rows] = np.where(able, np.maximum(confirmed, found.pooled), np.inf)
