@@ -62,6 +62,11 @@ def test_vllm_by_version_device_and_use() -> None:
     assert today.for_device(H100_BYTES, "nvidia_hopper", offline=True).max_batched_tokens == 16384
     assert today.for_device(A100_BYTES, "nvidia_ampere") == today.for_device(CARD_BYTES, "nvidia_ada")
     assert today.for_device(A100_BYTES, "nvidia_ampere", offline=True).max_batched_tokens == 8192
+    largest = [vllm.scheduling_at(v).for_device(MI300_BYTES, "amd_cdna3") for v in ("0.27.1", "0.28.0")]
+    assert [(s.max_batched_tokens, s.max_sequences) for s in largest] == [(8192, 1024), (16384, 1024)]
+    newest = vllm.scheduling
+    assert newest.for_device(H100_BYTES, "nvidia_hopper").max_batched_tokens == 8192
+    assert newest.for_device(A100_BYTES, "nvidia_ampere").max_batched_tokens == 2048
 
 
 def test_sglangs_chunks_grow_with_memory() -> None:
