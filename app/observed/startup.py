@@ -15,9 +15,9 @@ and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_e
 memory, Ollama's buffers of mid-2025, the one-line profile of vLLM 0.6 and 0.7, llama.cpp's memory breakdown and the
 errors of MPS, XPU, NPU and Vulkan in public issues.
 Read on 2026-11-28 in public issues: errors of host memory, killed processes, NCCL's failed allocations, llama.cpp's
-plan (params_fit), TensorRT-LLM's report of a failed start.
+plan (params_fit), TensorRT-LLM's report of a failed start, LMDeploy's shortened sessions.
 Limits: buffers in host memory are ignored. llama.cpp's plan gives the size of a device only: what it plans first is
-often not what it loads.
+often not what it loads. Ollama's plan gives the free memory only where a part of the model stays in host memory.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"Using <COUNT> tokens in paged KV cache",
         r"that can be stored in KV cache \(<COUNT>\)",
         r"Setting max batch total tokens to <COUNT>",
+        r"session_len. truncated to <COUNT> due to limited KV cache memory",
         r"\bn_ctx += <COUNT>",
         r"\bKvSize:<COUNT>",
     ),
@@ -285,8 +286,11 @@ def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
     found += [("", quantity, value) for quantity, value in _unsized_figures(line)]
     if (offload := OFFLOAD.search(line)) is not None:
         devices = max(1, offload[3].count("iB"))
-        whole = offload[1] == offload[2]  # else a part of each is in host memory
-        found = [(d, q, x if q == "activation_bytes" else x / devices) for d, q, x in found] if whole else []
+        if offload[1] == offload[2]:
+            found = [(d, q, x if q == "activation_bytes" else x / devices) for d, q, x in found]
+        else:  # a part of each is in host memory
+            free = [float(number) * UNITS[unit] for number, unit in re.findall(AMOUNT, offload[3])]
+            found = [("", "free_bytes", min(free))] if free else []
     if (row := BREAKDOWN.search(line)) is not None:  # a device of its own: its buffers have lines too
         mib = map(float, row.groups()[1:])
         seen.pop(table := f"{row[1]} table", None)  # a later table of the same device replaces the earlier one
