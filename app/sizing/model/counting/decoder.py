@@ -604,7 +604,9 @@ def _add_attention(
         return add_compressed_attention(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
     if reader.integer("kv_lora_rank", 0):
         indexed = layers_with_indexer(reader, layers)
-        gate = reader.flag("mla_use_output_gate")
+        gate = family == "hy_v4" or reader.flag("mla_use_output_gate")
+        if spec.sinks:
+            inventory.add_vector("sinks", Part.ATTENTION, reader.size("num_attention_heads"), layers)
         return add_latent_attention(
             inventory, reader, hidden_size=hidden_size, layers=layers, output_gate=gate, indexed=indexed
         )
@@ -763,8 +765,8 @@ def _add_embeddings_and_head(
         inventory.add_linear("per_layer_projection", Part.OTHER, small, hidden_size, every)
         inventory.add_vector("post_per_layer_input_norm", Part.NORMS, hidden_size, every)
         inventory.add_vector("per_layer_projection_norm", Part.NORMS, small)
-    if family == "deepseek_v4":
-        _add_hyper_connections(inventory, reader, hidden_size, layers)
+    if family in ("deepseek_v4", "hy_v4"):
+        _add_hyper_connections(inventory, reader, hidden_size, layers, mixes=family == "deepseek_v4")
     if headless:
         return
     if reader.architecture_class.endswith("ForSequenceClassification"):
@@ -790,12 +792,12 @@ def _add_alternating_updates(inventory: Inventory, reader: Reader, hidden_size: 
     inventory.add_vector("altup.norms_and_scale", Part.NORMS, 3 * hidden_size, every)
 
 
-def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:
-    """Add DeepSeek-V4's hyper-connections: each sublayer computes weights and mixes several residual streams with
-    them.
+def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int, *, mixes: bool) -> None:
+    """Add hyper-connections: each sublayer computes the weights with which it reads and writes several residual
+    streams, and in DeepSeek-V4 `mixes` them.
     """
     streams = reader.size("hc_mult")
-    weights = (2 + streams) * streams
+    weights = (2 + streams * mixes) * streams
     every = tuple(range(layers))
     inventory.add_linear(
         "hyper_connection",
@@ -803,7 +805,7 @@ def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: in
         streams * hidden_size,
         weights,
         every,
-        bias=weights + 3,
+        bias=weights + 2 + mixes,
         copies=2,
         quantized=False,
     )

@@ -177,6 +177,7 @@ FAMILIES: Mapping[str, Family] = {
     "dots1": Family(qk_norm="head", qkv_bias="attention_bias", out_bias="attention_bias"),
     "hunyuan_v1_moe": replace(_QWEN3, tied=True),
     "hy_v3": Family(qk_norm="head"),
+    "hy_v4": Family(sinks=True),
     "ernie4_5_moe": Family(
         qkv_bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", head_bias="use_bias", tied=True
     ),
