@@ -15,7 +15,8 @@ and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_e
 memory, Ollama's buffers of mid-2025, the one-line profile of vLLM 0.6 and 0.7, llama.cpp's memory breakdown and the
 errors of MPS, XPU, NPU and Vulkan in public issues.
 Read on 2026-11-28 in public issues: errors of host memory, killed processes, NCCL's failed allocations, llama.cpp's
-plan (params_fit), TensorRT-LLM's report of a failed start, LMDeploy's shortened sessions.
+plan (params_fit), TensorRT-LLM's report of a failed start, LMDeploy's shortened sessions; in public sources, tests and
+logs: TensorRT-LLM's later lines, TGI's blocks, vLLM on Gaudi, and the errors of Gaudi, MLX, Ollama and Level Zero.
 Limits: buffers in host memory are ignored. llama.cpp's plan gives the size of a device only: what it plans first is
 often not what it loads. Ollama's plan gives the free memory only where a part of the model stays in host memory.
 """
@@ -86,6 +87,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"Actual usage is <AMOUNT> for weight\b",
         r"Memory used after loading model weights \(inside torch\) in memory usage profiling: <AMOUNT>",
         r'memory\.weights\.total="<AMOUNT>"',
+        r"a model that requires <AMOUNT> which is close",
     ),
     *_bytes(
         "weights_bytes",
@@ -101,7 +103,9 @@ LINES: tuple[MemoryLine, ...] = (
         r"\bkv_cache_size=<AMOUNT>",
         r"available_kv_cache_memory +<AMOUNT>",
         r"Estimated max memory in KV cache : <AMOUNT>",
-        r"Allocated <AMOUNT> for max tokens in paged KV cache",
+        r"Allocated <AMOUNT> for max tokens",
+        r"available KV cache memory when calculating max tokens: <AMOUNT>",
+        r"<AMOUNT> reserved for (?:usable )?KV cache",
         r"KV [Cc]ache (?:is )?allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
         r"SWAKVPool mem usage: <AMOUNT>",
         r"kv cache memory in use is <AMOUNT>",
@@ -124,7 +128,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"[A-Z]PU(?: \+ host)? KV cache size: <COUNT> tokens",
         r"KV [Cc]ache (?:is )?allocated.{0,120}#tokens: <COUNT>",
         r"max_total_num_tokens=<COUNT>",
-        r"max tokens in paged KV cache \(<COUNT>\)",
+        r"for max tokens (?:in paged KV cache )?\(<COUNT>\)",
         r"Using <COUNT> tokens in paged KV cache",
         r"that can be stored in KV cache \(<COUNT>\)",
         r"Setting max batch total tokens to <COUNT>",
@@ -170,6 +174,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"while trying to allocate <AMOUNT>",
         r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
         r"failed to allocate \w+ buffer of size <AMOUNT>",
+        r"PT_DEVMEM Allocation failed for size::<AMOUNT>",
         r"Attempting to allocate <AMOUNT>\. That was not possible",
         r"Exceeded hbm capacity by <AMOUNT>",
         r"Failed to CUDA (?:host )?[cm]alloc (?:async )?<AMOUNT>",
@@ -178,6 +183,7 @@ LINES: tuple[MemoryLine, ...] = (
         "failed_host_bytes",
         r"DefaultCPUAllocator: .{0,40}you tried to allocate <AMOUNT>",
         r"unable to mmap <AMOUNT> from file .{0,400}Cannot allocate memory",
+        r"requires more system memory \(<AMOUNT>\)",
     ),
     *_bytes(
         "capacity_bytes",
@@ -185,6 +191,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"[A-Z]PU \d+; <AMOUNT> total capacity",
         r"device total memory <AMOUNT>",
         r"MPS allocated: .{0,80}max allowed: <AMOUNT>",
+        r"the maximum recommended size of <AMOUNT>",
         r"total_gpu_memory(?: \(| +|=)<AMOUNT>",
         r"max tokens in paged kv cache: total: <AMOUNT>",
         r"memory space hbm\. Used [\d.]+\w? of <AMOUNT> hbm",
@@ -206,11 +213,11 @@ LINES: tuple[MemoryLine, ...] = (
 # A line without any of these gives no memory figure; this check keeps long logs fast.
 KEYWORDS = re.compile(
     r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
-    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_MEMORY|ALLOC_FAILED|MemoryAllocation|retrying|"
+    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_|ALLOC_FAILED|MemoryAllocation|retrying|"
     r"Failed to CUDA|params_fit|exit ?code|return code|SIGKILL|OOMKilled|OOM killer|exited with|bytes from file"
 )
-BLOCKS = re.compile(r"# (?:GPU|CUDA|cuda) blocks: (\d+)")
-DEFAULT_BLOCK_TOKENS = 16  # tokens of a cache block, where a log counts blocks only
+BLOCKS = re.compile(r"# (GPU|CUDA|cuda|HPU|hpu) blocks: (\d+)")
+BLOCK_TOKENS = {"GPU": 16, "CUDA": 16, "HPU": 128}  # tokens of a cache block, where a log counts blocks only
 POOL_BLOCKS = re.compile(r"Number of blocks in KV cache primary pool: (\d+)")
 POOL_BLOCK_TOKENS = 64  # TensorRT-LLM: tokens_per_block of the C++ runtime
 # TensorRT-LLM's report of a failed start, in GiB.
@@ -218,7 +225,7 @@ EXECUTOR_MEMORY = re.compile(r"(Total|Free) GPU memory (?:before component creat
 EXECUTOR_QUANTITIES = {"Total": "capacity_bytes", "Free": "free_bytes"}
 # llama.cpp's plan of a device, in MiB, before it shortens the context or moves layers to the host.
 PLANNED = re.compile(rf"params_fit(?:_impl)?: +- {DEVICE} \(.{{0,80}}: +(\d+) total, +\d+ used")
-SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)")
+SIZED_BLOCKS = re.compile(r"tokens per block=(\d+), primary blocks=(\d+)|KV-cache blocks: (\d+), size: (\d+)")
 NO_CACHE = re.compile(
     r"No available memory for the cache blocks|Available KV cache memory: -\d|"
     r"Not enough memory\. Please try to increase --mem-fraction-static|"
@@ -233,7 +240,9 @@ UNSTATED_FAILURE = re.compile(
     r"MemoryAllocation)|"
     r"Error\W{1,4}(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|Cuda failure (?:\d+ )?'out of memory'|"
     r"(?:Prefill|Decode) out of memory(?! happened)|CallbackErrorOutOfMemory|"
-    r"Not enough memory to handle \d+ prefill tokens"
+    r"Not enough memory to handle \d+ prefill tokens|ERROR_OUT_OF_DEVICE_MEMORY|"
+    r"failed to allocate (?:buffer for kv cache|compute pp buffers)|"
+    r"unable to allocate (?:CUDA|ROCm|Vulkan|SYCL)\d* buffer"
 )
 # Processes that the system killed, and errors of host memory without a size.
 KILLED = re.compile(
@@ -305,9 +314,9 @@ def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
 def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
     """Quantities of a line that names blocks instead of bytes, no cache at all, or a device that is in use."""
     if (blocks := BLOCKS.search(line)) is not None:
-        yield "cache_tokens", float(blocks[1]) * DEFAULT_BLOCK_TOKENS
+        yield "cache_tokens", float(blocks[2]) * BLOCK_TOKENS[blocks[1].upper()]
     if (blocks := SIZED_BLOCKS.search(line)) is not None:
-        yield "cache_tokens", float(blocks[1]) * float(blocks[2])
+        yield "cache_tokens", float(blocks[1] or blocks[3]) * float(blocks[2] or blocks[4])
     if (blocks := POOL_BLOCKS.search(line)) is not None:
         yield "pool_tokens", float(blocks[1]) * POOL_BLOCK_TOKENS
     if (memory := EXECUTOR_MEMORY.search(line)) is not None:

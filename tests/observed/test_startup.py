@@ -128,6 +128,16 @@ llama_params_fit_impl:   - CUDA0 (NVIDIA RTX 6000 Ada Generation):  48508 total,
 llama_params_fit_impl: projected to use 410593 MiB of device memory vs. 97017 MiB of free device memory
 llama_params_fit_impl: cannot fulfill margin of 1024 MiB on all devices, need to use 316493 MiB less in total
 """
+TRTLLM_NOW = """\
+[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 91.46 GiB, available KV cache memory when \
+calculating max tokens: 41.25 GiB, fraction is set 0.85, kv size is 35136. device total memory 139.81 GiB
+[MemUsageChange] Allocated 41.11 GiB for max tokens (524288)
+"""
+GAUDI = """\
+INFO 09-24 habana_worker.py:190] Free device memory: 79.22 GiB, 71.30 GiB usable (gpu_memory_utilization=0.9), \
+7.13 GiB reserved for HPUGraphs (VLLM_GRAPH_RESERVED_MEM=0.1), 64.17 GiB reserved for KV cache
+INFO 09-24 habana_executor.py:85] # HPU blocks: 4107, # CPU blocks: 256
+"""
 TRTLLM_POOL = """\
 [07/24/2025-08:13:02] [TRT-LLM] [I] Rank 0 uses 8.46 GB for model weights.
 [TensorRT-LLM][INFO] [MemUsageChange] Allocated 833.73 MiB for execution context memory.
@@ -166,6 +176,11 @@ STARTED = {
     OLLAMA_OFFLOAD.splitlines()[1].replace("[22.0 GiB]", "[22.5 GiB 512.0 MiB]"): {"free": 0.5},
     "[TM][WARNING] `session_len` truncated to 4928 due to limited KV cache memory": {"tokens": 4928},
     "INFO text_generation_router: Setting max batch total tokens to 176992": {"tokens": 176992},
+    TRTLLM_NOW: {"cache": 41.25, "capacity": 139.81, "tokens": 524288},
+    GAUDI: {"cache": 64.17, "tokens": 4107 * 128},
+    "INFO text_generation_launcher: KV-cache blocks: 4553, size: 4": {"tokens": 4553 * 4},
+    "[WARNING] Generating with a model that requires 61440 MB which is close to the maximum recommended size of 65536 "
+    "MB. This can be slow.": {"weights": 60, "capacity": 64},
     OLLAMA_BUFFERS: {"weights": 11.5, "activation": 0.5},
     LLAMA_CPP_PLAN: {"capacity": 48508 / 1024},
     TRTLLM_POOL: {"weights": 8.46, "activation": 833.73 / 1024, "capacity": 39.39, "tokens": 631 * 64},
@@ -204,6 +219,9 @@ FAILED = {
             "[2026-01-01 TP0] Decode out of memory. Try to lower your batch size.",
             "[METAL] Command buffer execution failed: (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
             "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease",
+            "RuntimeError: Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+            "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache",
+            "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
         )
     },
     "NCCL WARN Cuda failure 'out of memory'\nNCCL WARN Failed to CUDA calloc 6291456 bytes": {
@@ -216,6 +234,9 @@ FAILED = {
     "RESOURCE_EXHAUSTED: Attempting to allocate 2.00G. That was not possible. There are 1.41G free.": {
         "failed_allocation": 2,
         "free": 1.41,
+    },
+    "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::939524096 (896)MB": {
+        "failed_allocation": 0.875
     },
     "ggml_vulkan: Device memory allocation of size 5368709120 failed.": {"failed_allocation": 5},
     TORCH_BEFORE: {"failed_allocation": 2, "capacity": 39.39, "free": 1.25, "process": 37, "allocated": 36.5},
@@ -297,6 +318,7 @@ def test_a_failure_that_the_engine_recovers_from_is_no_error() -> None:
             "allocate memory (12)",
             1,
         ),
+        ("Error: model requires more system memory (44.0 GiB) than is available (7.6 GiB)", 44),
         ("E0813 [api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 161617) of binary: /usr/bin/python3.11", 0),
         ("rank2 exitcode: -9 (pid: 36071) traceback : Signal 9 (SIGKILL) received by PID 36071", 0),
         ("[ERROR] [launch.py:320:sigkill_handler] ['python', 'train.py'] exits with return code = -9", 0),
