@@ -111,9 +111,10 @@ def test_the_catalogue_lists_how_engines_schedule_and_where_that_was_read(client
     assert {"vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy", "llama.cpp", "ollama"} <= listed.keys()
     assert listed["llm-d"]["judged_as"] == "vllm"
     vllm = listed["vllm"]["versions"]
-    assert [v["since"] for v in vllm] == [None, "0.8", "0.14"]
-    assert [v["policy"] for v in vllm] == ["prefill_first", "mixed", "mixed"]
-    assert vllm[-1]["steps"][-1] == {
+    assert [v["since"] for v in vllm] == [None, "0.8", "0.14", "0.28"]
+    assert [v["policy"] for v in vllm] == ["prefill_first", "mixed", "mixed", "mixed"]
+    assert vllm[-1]["steps"][-1]["max_batched_tokens"] == 16384
+    assert vllm[-1]["steps"][-2] == {
         "from_gib": 70,
         "max_batched_tokens": 8192,
         "offline_max_batched_tokens": 16384,
@@ -126,13 +127,12 @@ def test_the_catalogue_lists_how_engines_schedule_and_where_that_was_read(client
 
 def test_an_echo_without_settings_has_the_values_of_the_catalog(client: TestClient) -> None:
     listed = {e["engine"]: e for e in client.get("/catalog/schedulers?limit=1000").json()["items"]}
-    today = listed["vllm"]["versions"][-1]["steps"][-1]
+    *_, today, largest = listed["vllm"]["versions"][-1]["steps"]
     shown = estimate(client)["deployment"]
     assert shown["max_batched_tokens"] == today["max_batched_tokens"]
-    assert (
-        estimate(client, engine="sglang", accelerator="nvidia-b200-sxm-180gb")["deployment"]["max_batched_tokens"]
-        == 16384
-    )
+    for engine in ("vllm", "sglang"):
+        shown = estimate(client, engine=engine, accelerator="nvidia-b200-sxm-180gb")["deployment"]
+        assert shown["max_batched_tokens"] == largest["max_batched_tokens"]
 
 
 OPEN = {"phase": "inference", "model": LLAMA, "traffic": {"peak_requests_per_s": 4, **LENGTHS}}
