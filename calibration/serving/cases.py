@@ -180,7 +180,7 @@ class ServingCases:
             replicas=max(1, total // each),
             spare_replicas=0,
             engine=engine,
-            engine_version=engine_version(engine, row.get("engine_version") or ""),
+            engine_version=engine_version(engine, row.get("engine_version") or "", row.get("source_date") or ""),
             weight_format=weights,
             kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or ""),
         )

@@ -46,6 +46,14 @@ def kv_format(engine: str, weights: str | None, published: str, source: str) -> 
     return "fp8" if source in VENDOR_CHECKPOINTS and (engine, weights) in STATED_FP8 else None
 
 
-def engine_version(engine: str, published: str) -> str | None:
-    """The engine's version; None for TensorRT-LLM published under Dynamo's version."""
+# Runs of vLLM's second engine that name no version, before 0.28 made the steps of large accelerators longer.
+SECOND_ENGINE, LONGER_STEPS, BEFORE_LONGER_STEPS = "2025-03", "2026-09", "0.27"
+
+
+def engine_version(engine: str, published: str, date: str) -> str | None:
+    """The engine's version; None for TensorRT-LLM published under Dynamo's version, and if neither it nor the date of
+    the run says which defaults applied.
+    """
+    if not published and engine == "vllm" and SECOND_ENGINE <= date < LONGER_STEPS:
+        return BEFORE_LONGER_STEPS
     return None if not published or (engine == "tensorrt-llm" and published.startswith("0.8.1.post")) else published

@@ -22,6 +22,7 @@ from calibration.serving.cases import ServingCase, ServingCases
 from calibration.serving.formulas import closed_form_metrics, table_of
 from calibration.serving.measured import GENERATED_ONLY, measured_figures
 from calibration.serving.problem import drop_impossible_figures
+from calibration.serving.published import engine_version
 from calibration.serving.runs import Start, run_of
 from tests.calibration.conftest import ROWS
 
@@ -125,3 +126,10 @@ def test_figures_are_read_as_their_source_counts_them() -> None:
         "tpot_ms_mean": "20",
     }
     assert dict(measured_figures(row, alone=False)) == {"total_tokens_per_s": 100.0, "ttft_s": 0.3, "tpot_s": 0.02}
+
+
+def test_an_unnamed_version_has_the_defaults_of_its_day() -> None:
+    assert engine_version("vllm", "", "2025-10-29") == "0.27"  # before the steps of large accelerators grew
+    assert [engine_version("vllm", "", day) for day in ("2024-10", "2026-10-01", "")] == [None] * 3
+    assert engine_version("vllm", "0.9.2", "2025-10-29") == "0.9.2"
+    assert engine_version("tensorrt-llm", "0.8.1.post2", "2025-10-29") is None
