@@ -415,7 +415,8 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     paced = workload.load is Load.OPEN
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
-    images, encoder, text = workload.images, workload.model.images, prompt
+    images, encoder, text, sample = workload.images, workload.model.images, prompt, workload.model.sample
+    size = (None, None, None) if sample is None else (*sample.size, None, None, None)
     if images is not None and encoder is not None:
         text = max(1, prompt - round(images.per_prompt * encoder.token_count(images.width, images.height)))
     prefix = min(round(prompt * workload.cached_prefix_fraction), prompt if images is None else text - 1)
@@ -427,7 +428,8 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
         "prompts": prompts,
         "rounds": max(1, prompts // batch),
-        "passes": 1 if workload.model.sample is None else round(workload.model.sample.passes),
+        "passes": 1 if sample is None else round(sample.passes),
+        **dict(zip(("sample_width", "sample_height", "sample_frames"), size, strict=False)),
         "batch": batch,
         "batch_each": math.ceil(batch / (d.accelerators_per_replica or 1)),
         "prompt": prompt,
