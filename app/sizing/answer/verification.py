@@ -375,7 +375,11 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
     if workload.single_pass:  # takes fewer tokens than the configuration has positions: the server keeps its own limit
         tokens = max(planned["window"] or 0, round((estimate.deployment.max_batch or 1) * workload.input_tokens.mean))
         return {**planned, "embeds": optional_flag(workload.model.sample is None), "batch_tokens": tokens}
-    slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
+    d, slots = estimate.deployment, 1
+    if used.server is SERVERS["ollama"]:
+        slots = batch_in_flight(estimate.performance)
+    elif used.server is SERVERS["tgi"] and d.accelerator in NEURON_CORES:  # a static batch of the whole length
+        slots = d.max_batch or 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
         **planned,

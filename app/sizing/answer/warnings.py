@@ -925,7 +925,13 @@ def spot_interruptions(best: TopAnswer) -> Notice | None:
         if best.training_workload
         else "the cost does not include interruptions"
     )
-    return Notice("spot_interruptions", f"The provider can reclaim spot capacity at any time; {priced}.")
+    text = f"The provider can reclaim spot capacity at any time; {priced}."
+    if price.age_days:
+        text += (
+            f" Spot prices change daily, and this one was seen {format_count(price.age_days, 'day')} ago: check the "
+            "current one before deciding."
+        )
+    return Notice("spot_interruptions", text)
 
 
 REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (

@@ -309,6 +309,11 @@ def test_vllm_on_neuron_is_not_started_with_flags_that_its_plugin_lacks(places: 
         build_handoff(served(maker="AWS", **places), None, None)
 
 
+def test_tgi_on_neuron_needs_an_exported_model() -> None:
+    with pytest.raises(CannotStart, match=r"optimum-neuron has exported .* No target can start it"):
+        build_handoff(served("tgi", maker="AWS"), None, None)
+
+
 def test_vllm_on_neuron_reads_prompts_in_segments() -> None:
     words = first(served(maker="AWS", batched=2048)).command_tokens
     assert said(words, "--max-num-batched-tokens") == 2048

@@ -292,6 +292,15 @@ def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
     assert "--tensor-parallel-size 16 " in command(accelerator="acme-big", tensor_parallel=16, engine="vllm")
 
 
+def test_tgi_on_neuron_keeps_the_whole_length_for_every_request_of_a_batch() -> None:
+    memory = DeviceMemory(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 3.0, 3.0, kv_cache_tokens=800_000)
+    found = replace(estimated(engine="tgi", accelerator="aws-inferentia2", max_batch=64), memory=memory)
+    trial = plan_benchmark(Question(CHAT), found)
+    assert trial is not None
+    length = int(re.search(r"--max-total-tokens (\d+) ", trial.command)[1])  # type: ignore[index]
+    assert CHAT.max_context_tokens <= length <= 800_000 / 64
+
+
 def test_vllm_on_neuron_loads_converted_weights() -> None:
     at_start: dict[str, Any] = {"engine": "vllm", "weight_format": "fp8"}
     assert "--quantization fp8" in command(**at_start)

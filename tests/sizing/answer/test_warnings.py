@@ -780,6 +780,13 @@ def test_what_an_answer_of_training_is_warned_of(workload: Any, given: dict[str,
     assert warnings_codes(workload, **{"performance": RUN} | given) == expected
 
 
+def test_a_spot_price_states_its_age() -> None:
+    spot = [ranked(cost=price(pricing_model="spot", age_days=days)) for days in (258, 0)]
+    old, new = (next(n for n in find_warnings(Question(SAFE), [r]) if n.code == "spot_interruptions") for r in spot)
+    assert "was seen 258 days ago" in old.text
+    assert "ago" not in new.text
+
+
 def test_a_run_on_purchased_machines_states_the_used_share_of_their_life() -> None:
     question = Question(PRETRAIN)
     months = question.economics.horizon_months
