@@ -26,6 +26,7 @@ from app.sizing.hardware.support.records import Level as SupportLevel
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.support.rules import verdict
 from app.sizing.hardware.terms import commercial_terms
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Deployment, Question
@@ -746,6 +747,16 @@ def model_shape_assumed(question: Question) -> Notice | None:
     return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
+def model_has_other_weights(question: Question) -> Notice | None:
+    """Warn if the name of the model is that of other weights than those that commands and files start."""
+    model = question.workload.model
+    note = next((a for a in model.assumed if a.endswith(OTHER_WEIGHTS_NOTE)), None)
+    if note is None:
+        return None
+    text = f"{note[0].upper()}{note[1:]}. Commands and files start {model.name}: put the name of your weights there."
+    return Notice("model_has_other_weights", text)
+
+
 ASSUMED_LIMITS_MISSED = "assumed_limits_missed"
 
 
@@ -936,6 +947,7 @@ def spot_interruptions(best: TopAnswer) -> Notice | None:
 
 REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (
     model_shape_assumed,
+    model_has_other_weights,
     assumed_limits_missed,
     no_latency_headroom,
     average_not_tail,

@@ -49,6 +49,7 @@ from app.sizing.hardware.parts import (
     PricingModel,
     Segment,
 )
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import (
     Assurance,
@@ -663,6 +664,7 @@ def warnings_codes(workload: Any, accelerator: Accelerator = BIG, **given: Any) 
         ({"slo": slo(50), "load": Load.OFFLINE}, []),
         ({"model": replace(LLAMA_8B, assumed=("heads",), shape_is_assumed=True)}, ["model_shape_assumed"]),
         ({"model": replace(LLAMA_8B, assumed=("heads",))}, []),
+        ({"model": replace(LLAMA_8B, assumed=(f"heads{OTHER_WEIGHTS_NOTE}",))}, ["model_has_other_weights"]),
     ],
 )
 def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expected: list[str]) -> None:
