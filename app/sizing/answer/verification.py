@@ -23,7 +23,7 @@ from app.sizing.answer.pipelines import (
     pipeline_places,
     shape_places,
 )
-from app.sizing.answer.served_context import served_context
+from app.sizing.answer.served_context import batch_in_flight, served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
 from app.sizing.hardware.benchmarks import (
@@ -389,11 +389,6 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
     }
 
 
-def batch_in_flight(p: Performance | None) -> int:
-    """Sequences of a replica at the peak, as an integer; at least one."""
-    return max(1, round((p and p.batch_at_peak) or 1))
-
-
 def spread_places(d: Deployment, machines: int, used: Benchmark) -> dict[str, Any]:
     """Placeholders for attention data parallelism and for replicas on several machines.
 
@@ -420,7 +415,6 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
     images, encoder, text, sample = workload.images, workload.model.images, prompt, workload.model.sample
-    size = (None, None, None) if sample is None else (*sample.size, None, None, None)
     if images is not None and encoder is not None:
         text = max(1, prompt - round(images.per_prompt * encoder.token_count(images.width, images.height)))
     prefix = min(round(prompt * workload.cached_prefix_fraction), prompt if images is None else text - 1)
@@ -432,8 +426,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
         "prompts": prompts,
         "rounds": max(1, prompts // batch),
-        "passes": 1 if sample is None else round(sample.passes),
-        **dict(zip(("sample_width", "sample_height", "sample_frames"), size, strict=False)),
+        **({"passes": 1} if sample is None else sample.as_places()),
         "batch": batch,
         "batch_each": math.ceil(batch / (d.accelerators_per_replica or 1)),
         "prompt": prompt,

@@ -97,6 +97,11 @@ class SampleWork:
         """
         return self.flops * self.passes + self.extra_flops
 
+    def as_places(self) -> dict[str, int]:
+        """Placeholders of a benchmark that generates such samples."""
+        names = ("sample_width", "sample_height", "sample_frames")
+        return {"passes": round(self.passes), **dict(zip(names, self.size, strict=False))}
+
     @property
     def forward_flops(self) -> float:
         """FLOPs of the forward pass of a training step over one sample."""
