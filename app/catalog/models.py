@@ -26,6 +26,7 @@ from app.catalog.names import (
     split_name_words,
     split_size,
     squash_name,
+    states_other_weights,
     strip_file_suffix,
     strip_gateway,
     strip_size,
@@ -33,7 +34,7 @@ from app.catalog.names import (
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.hardware.checkpoints import checkpoint_quantization
-from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE, ModelArchitecture, ModelKind
 from app.sizing.model.counting.quantization import KEY as QUANTIZATION
 from app.sizing.model.counting.quantization import native_quantization
 from app.sizing.model.counting.read import read_architecture
@@ -146,7 +147,8 @@ class Models:
             ids = self._find_fuzzy(name) if fuzzy else ids
         chosen = self._single_shape(ids)
         if chosen is not None:
-            return self._facts[chosen], f"the name {name!r} was read as {chosen}"
+            other = OTHER_WEIGHTS_NOTE if states_other_weights(name, chosen) else ""
+            return self._facts[chosen], f"the name {name!r} was read as {chosen}{other}"
         if ids:
             raise AmbiguousModel(
                 f"{quote_name(name)} matches {len(ids)} different models. Use one of: "

@@ -286,11 +286,19 @@ def split_name_words(name: str) -> frozenset[str]:
 _PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-|$)")
 _STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
 _NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
+_NEUTRAL_WORDS = frozenset({"hf", "meta", "latest", "unsloth", "community", "billion", "bn"})  # of the same weights
 _SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
 _LLAMA = re.compile(r"(?<![a-z0-9])l(?=[23](?:\.\d)?-)")  # "L2-13B" and "L3.3-70B" of fine-tuned models
 _UNDERSCORED = re.compile(r"(?<![qQ\d])(\d+)_(\d+)(?!\d)")  # a decimal point of a version: "3_3" of Nemotron
 _VERSION = re.compile(r"\d(?:\.\d+)?")
 _DATE = re.compile(r"(?:20)?2\d(?:0[1-9]|1[0-2])(?:\d\d)?|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|20\d{6}")
+
+
+def own_tokens(name: str) -> list[str]:
+    """Returns the words of a model's own name, in order: without account, format and file."""
+    own = _UNDERSCORED.sub(r"\1.\2", name.rsplit("/", 1)[-1].replace(":", "-"))
+    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", own))
+    return _WORDS.findall(_LLAMA.sub("llama-", re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key))))
 
 
 def shape_tokens(name: str) -> tuple[str, ...]:
@@ -299,10 +307,22 @@ def shape_tokens(name: str) -> tuple[str, ...]:
 
     Check: "mistralai/Mistral-7B-Instruct-v0.1" and "Mistral-7B-v0.1-AWQ" have the same words.
     """
-    own = _UNDERSCORED.sub(r"\1.\2", name.rsplit("/", 1)[-1].replace(":", "-"))
-    key = fold_name(re.sub(r"\.(?=[a-zA-Z])", "-", own))
-    bare = _LLAMA.sub("llama-", re.sub(r"(?<![a-z0-9])v(?=\d)", "", _PACKAGING.sub("", key)))
-    return tuple(word for word in _WORDS.findall(bare) if word not in _STAGE_WORDS)
+    return tuple(word for word in own_tokens(name) if word not in _STAGE_WORDS)
+
+
+def states_other_weights(name: str, chosen: str) -> bool:
+    """Returns whether a model's name has a word, such as that of a fine-tuned model or a stage of training, that the
+    name of the chosen model lacks. Sizes, formats and accounts do not count.
+
+    Check:
+        >>> states_other_weights("Qwen3-235B-A22B-Thinking-2507", "Qwen/Qwen3-235B-A22B-Instruct-2507")
+        True
+        >>> states_other_weights("TheBloke/Llama-2-70B-AWQ", "meta-llama/Llama-2-70b-hf")
+        False
+    """
+    words = own_tokens(strip_gateway(name))
+    weighty = (word for word in words if word not in _NEUTRAL_WORDS and not _SIZE_WORD.fullmatch(word))
+    return any(word not in "".join(own_tokens(chosen)) for word in weighty)
 
 
 def shape_words(name: str, *, with_dates: bool = True) -> frozenset[str]:

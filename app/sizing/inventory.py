@@ -27,6 +27,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Answer, Notice
 from app.sizing.snapshot import Catalog, sort_offers
 from app.sizing.words import format_count, join_words
+from app.sizing.workload import TrainingWorkload
 
 TYPE_FILTERS = ("accelerators", "exclude_accelerators", "vendors", "segments")  # constraints that exclude types
 
@@ -171,6 +172,10 @@ def describe_use(question: Question, deployment: Deployment, catalog: Catalog) -
     if not free:
         return Notice("inventory", f"The first option uses your whole inventory: {join_words(used)}.")
     text = f"Of your inventory, the first option uses {join_words(used)}. Not used: {join_words(free)}."
+    machine = catalog.systems.get(deployment.system or "")
+    has_more = any(one.accelerator == deployment.accelerator and one.machines > 1 for one in question.inventory)
+    if isinstance(question.workload, TrainingWorkload) and has_more and machine and not machine.network_bytes_per_s:
+        text += " The run stays on one machine: state `network_gbit_s` in the inventory to consider several."
     return Notice("inventory", text)
 
 

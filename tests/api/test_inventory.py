@@ -311,6 +311,15 @@ def test_an_answer_says_which_machines_stay_free(client: TestClient) -> None:
     assert answer["rejected_by_code"] == {}
 
 
+def test_a_run_that_stays_on_one_of_several_machines_says_why(client: TestClient) -> None:
+    workload = {**QLORA, "method": "full", "model": "llama-3.1-8b", "training_tokens": 1e9}
+    owned = {"accelerator": "a100 80gb sxm", "count": 32}
+    alone = answered(client, workload, [owned])["warnings"][0]["text"]
+    assert alone.endswith("The run stays on one machine: state `network_gbit_s` in the inventory to consider several.")
+    linked = answered(client, workload, [{**owned, "network_gbit_s": 800}])["warnings"][0]["text"]
+    assert "stays on one machine" not in linked
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_every_host_of_an_owned_rack_starts_its_part(client: TestClient, engine: str) -> None:
     rack = [{"system": "gb200-nvl72", "count": 1}]

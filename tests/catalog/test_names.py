@@ -31,7 +31,7 @@ from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.columns import GIB
 from app.sizing.hardware.checkpoints import CHECKPOINT_MODULES, checkpoint_quantization
-from app.sizing.model.architecture import ModelArchitecture
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE, ModelArchitecture
 from app.sizing.model.counting.quantization import KEY as QUANTIZATION
 from app.sizing.model.counting.quantization import native_quantization
 
@@ -140,6 +140,24 @@ def test_a_loose_reading_is_reported(models: Models) -> None:
         for a in models.find_architecture("TheBloke/Llama-2-70B-AWQ").assumed
     )
     assert not any("was read as" in a for a in models.find_architecture("meta-llama/Llama-2-70b-hf").assumed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "differs"),
+    [
+        ("qwen3-235b-a22b-thinking-2507", True),
+        ("NousResearch/Hermes-3-Llama-3.1-8B", True),
+        ("mistralai/Mistral-7B-Instruct-v0.1", True),
+        ("openai/gpt-oss-safeguard-20b", True),
+        ("TheBloke/Llama-2-70B-AWQ", False),
+        ("llama3.1:70b-instruct-q4_K_M", False),
+        ("accounts/fireworks/models/llama-v3p1-8b-instruct", False),
+        ("RedHatAI/Qwen3-32B-quantized.w4a16", False),
+        ("llama 3.1 70 billion", False),
+    ],
+)
+def test_a_name_of_other_weights_of_the_same_shape_is_reported(models: Models, typed: str, differs: bool) -> None:
+    assert any(a.endswith(OTHER_WEIGHTS_NOTE) for a in models.find_architecture(typed).assumed) == differs
 
 
 @pytest.mark.parametrize("typed", ["llama", "llama 70b", "qwen instruct", "bert"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ from app.export.handoff.option import (
     yaml_text,
 )
 from app.export.handoff.weights import conversion_files, weights_notes
-from app.sizing.hardware.benchmarks import BENCHMARKS, place_names
+from app.sizing.hardware.benchmarks import BENCHMARKS, BRACKETS, place_names
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS
 from app.sizing.words import join_words, product_name
 
@@ -188,7 +189,7 @@ def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, .
         if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
         filled = {name for name, value in group.places.items() if value is not None}
-        lacks = place_names(launch.server.command) - {"sequences"} - filled
+        lacks = place_names(re.sub(BRACKETS, "", launch.server.command)) - filled
         if launch.loads and (group.load not in launch.loads or lacks):
             raise NotServable(f"Headroom has no server for this model and format on {engine}, which is a library.")
         if group.machines > 1 and launch.single_machine:

@@ -42,6 +42,17 @@ MEMORY_READERS = {
     "AMD": "rocm-smi --showmeminfo vram --csv | awk -F, 'NR > 1 && $3 + 0 > m { m = $3 } END { print int(m / 2^20) }'",
     "Intel": "hl-smi -Q memory.used -f csv,noheader,nounits | sort -n | tail -n 1",
 }
+HOST_READER = """\
+awk '/^Mem(Total|Available):/ { kib[$1] = $2 } END { print int((kib["MemTotal:"] - kib["MemAvailable:"]) / 1024) }' \
+/proc/meminfo"""
+# By prefix of the slug, for accelerators that share the memory of their host. nvidia-smi prints [N/A] there
+# (leptonai/gpud#1170); on APUs of AMD, what exceeds their own share counts as GTT.
+SHARED_MEMORY_READERS = {
+    "nvidia-gb10": HOST_READER,
+    "nvidia-jetson": HOST_READER,
+    "amd-ryzen": "rocm-smi --showmeminfo vram gtt --csv | awk -F, 'NR > 1 && $3 + $5 > m { m = $3 + $5 } END "
+    "{ print int(m / 2^20) }'",
+}
 REQUIRE_RANK = (
     ': "${NODE_RANK:?set it to 0 on the first machine, then 1, 2, ...}" '
     '"${MASTER_ADDR:?set it to the address of the first machine}"'
@@ -255,9 +266,15 @@ def smoke_setup(run: TrainingRun) -> tuple[str, ...]:
     )
 
 
+def memory_reader(run: TrainingRun) -> str | None:
+    """Command that prints the used memory of the fullest accelerator in MiB; None if there is none."""
+    shared = (reader for start, reader in SHARED_MEMORY_READERS.items() if run.group.sku.startswith(start))
+    return next(shared, MEMORY_READERS.get(run.group.vendor))
+
+
 def smoke_check(run: TrainingRun) -> tuple[str, ...]:
     """Lines that run the smoke step and compare its peak memory with the prediction."""
-    reader, predicted = MEMORY_READERS.get(run.group.vendor), run.predicted_gib
+    reader, predicted = memory_reader(run), run.predicted_gib
     if reader is None or predicted is None:
         after = (
             '  "${train[@]}"',
@@ -339,14 +356,16 @@ def training_notes(
     open_slots = [slot.name for slot in run.slots() if slot.value is None and slot.name not in set_by_job]
     group = run.group
     accumulated = group.int_place("accumulated")
+    is_read = memory_reader(run) is not None and run.predicted_gib is not None
+    off = f" and fails if their memory is more than {round(100 * MEMORY_TOLERANCE)} % off the prediction"
+    compared = off if is_read else "; no tool reads the memory of this accelerator"
     notes = [
         f"train.sh asks for {', '.join(open_slots)}." if open_slots else "train.sh has every input and output.",
         f"The run takes {run.steps:,} steps of {run.batch:,} sequences: micro-batches of "
         f"{group.int_place('micro_batch')}, {accumulated} accumulated, on "
         f"{format_count(run.data_ranks, 'data-parallel rank')}. It reads the data again if they are shorter.",
         f"It saves a checkpoint every {run.save_steps:,} steps. {again} again to resume from the last one.",
-        f"{smoke} first. The smoke step runs two steps and fails if their memory is more than "
-        f"{round(100 * MEMORY_TOLERANCE)} % off the prediction.",
+        f"{smoke} first. The smoke step runs two steps{compared}.",
     ]
     if group.machines > 1:
         notes.append(NETWORKS)

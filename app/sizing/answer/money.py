@@ -228,8 +228,22 @@ def describe_price(estimate: Estimate) -> str:
         if sure is not None and assurance is not None and format_usd(sure) != expected:
             surely = f", {format_usd(sure)} at {percent(assurance.asked)} confidence"
         return f"{expected} for the run{surely} ({format_usd(cost.usd_per_hour)}/h)"
-    per = "" if cost.usd_per_million is None else f", {format_usd(cost.usd_per_million)} per million {cost.million_of}"
-    return f"{describe_hourly_cost(cost)}{per}"
+    each = "" if cost.usd_per_million is None else f", {describe_unit_price(cost.usd_per_million, cost)}"
+    return f"{describe_hourly_cost(cost)}{each}"
+
+
+DEAR_SAMPLE_USD = 0.01  # a sample that costs this or more is priced alone, not by the million
+
+
+def describe_unit_price(usd_per_million: float, cost: CostSummary) -> str:
+    """Price per million units, or of one sample where a sample is dear.
+
+    Examples: "0.25 USD per million tokens", "1.25 USD per sample".
+    """
+    usd = usd_per_million / 1e6
+    if cost.per_million == "samples" and usd >= DEAR_SAMPLE_USD:
+        return f"{format_usd(usd)} per sample"
+    return f"{format_usd(usd_per_million)} per million {cost.million_of}"
 
 
 def describe_hourly_cost(cost: CostSummary) -> str:

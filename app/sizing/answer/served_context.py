@@ -16,7 +16,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Quantiles, column
 from app.sizing.question import Deployment
-from app.sizing.result import Estimate
+from app.sizing.result import Estimate, Performance
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.inference import group_populations
 from app.sizing.workload.lengths import Lengths
@@ -70,6 +70,11 @@ def served_context(
     else:
         limit = ContextLimit.WINDOW if window is not None and tokens >= window else ContextLimit.CACHE
     return ServedContext(int(tokens), limit, share_longer_than(workload, tokens))
+
+
+def batch_in_flight(p: Performance | None) -> int:
+    """Sequences of a replica at the peak, as an integer; at least one."""
+    return max(1, round((p and p.batch_at_peak) or 1))
 
 
 def ranks_of_replica(d: Deployment) -> int:

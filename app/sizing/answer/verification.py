@@ -23,7 +23,7 @@ from app.sizing.answer.pipelines import (
     pipeline_places,
     shape_places,
 )
-from app.sizing.answer.served_context import served_context
+from app.sizing.answer.served_context import batch_in_flight, served_context
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
 from app.sizing.hardware.benchmarks import (
@@ -375,7 +375,11 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
     if workload.single_pass:  # takes fewer tokens than the configuration has positions: the server keeps its own limit
         tokens = max(planned["window"] or 0, round((estimate.deployment.max_batch or 1) * workload.input_tokens.mean))
         return {**planned, "embeds": optional_flag(workload.model.sample is None), "batch_tokens": tokens}
-    slots = batch_in_flight(estimate.performance) if used.server is SERVERS["ollama"] else 1
+    d, slots = estimate.deployment, 1
+    if used.server is SERVERS["ollama"]:
+        slots = batch_in_flight(estimate.performance)
+    elif used.server is SERVERS["tgi"] and d.accelerator in NEURON_CORES:  # a static batch of the whole length
+        slots = d.max_batch or 1
     served = served_context(workload, estimate, assumed, slots=slots)
     return {
         **planned,
@@ -383,11 +387,6 @@ def context_places(workload: InferenceWorkload, estimate: Estimate, used: Benchm
         "served_limit": served.limit.value,
         "refused_share": served.refused_share,
     }
-
-
-def batch_in_flight(p: Performance | None) -> int:
-    """Sequences of a replica at the peak, as an integer; at least one."""
-    return max(1, round((p and p.batch_at_peak) or 1))
 
 
 def spread_places(d: Deployment, machines: int, used: Benchmark) -> dict[str, Any]:
@@ -415,7 +414,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     paced = workload.load is Load.OPEN
     batch = batch_in_flight(p)
     prompt, output = max(1, round(workload.input_tokens.mean)), max(1, round(workload.output_tokens.mean))
-    images, encoder, text = workload.images, workload.model.images, prompt
+    images, encoder, text, sample = workload.images, workload.model.images, prompt, workload.model.sample
     if images is not None and encoder is not None:
         text = max(1, prompt - round(images.per_prompt * encoder.token_count(images.width, images.height)))
     prefix = min(round(prompt * workload.cached_prefix_fraction), prompt if images is None else text - 1)
@@ -427,7 +426,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
         "prompts": prompts,
         "rounds": max(1, prompts // batch),
-        "passes": 1 if workload.model.sample is None else round(workload.model.sample.passes),
+        **({"passes": 1} if sample is None else sample.as_places()),
         "batch": batch,
         "batch_each": math.ceil(batch / (d.accelerators_per_replica or 1)),
         "prompt": prompt,

@@ -26,6 +26,7 @@ from app.sizing.hardware.support.records import Level as SupportLevel
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.support.rules import verdict
 from app.sizing.hardware.terms import commercial_terms
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Deployment, Question
@@ -746,6 +747,16 @@ def model_shape_assumed(question: Question) -> Notice | None:
     return Notice("model_shape_assumed", f"Part of the model's architecture is assumed: {'; '.join(model.assumed)}.")
 
 
+def model_has_other_weights(question: Question) -> Notice | None:
+    """Warn if the name of the model is that of other weights than those that commands and files start."""
+    model = question.workload.model
+    note = next((a for a in model.assumed if a.endswith(OTHER_WEIGHTS_NOTE)), None)
+    if note is None:
+        return None
+    text = f"{note[0].upper()}{note[1:]}. Commands and files start {model.name}: put the name of your weights there."
+    return Notice("model_has_other_weights", text)
+
+
 ASSUMED_LIMITS_MISSED = "assumed_limits_missed"
 
 
@@ -925,11 +936,18 @@ def spot_interruptions(best: TopAnswer) -> Notice | None:
         if best.training_workload
         else "the cost does not include interruptions"
     )
-    return Notice("spot_interruptions", f"The provider can reclaim spot capacity at any time; {priced}.")
+    text = f"The provider can reclaim spot capacity at any time; {priced}."
+    if price.age_days:
+        text += (
+            f" Spot prices change daily, and this one was seen {format_count(price.age_days, 'day')} ago: check the "
+            "current one before deciding."
+        )
+    return Notice("spot_interruptions", text)
 
 
 REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (
     model_shape_assumed,
+    model_has_other_weights,
     assumed_limits_missed,
     no_latency_headroom,
     average_not_tail,

@@ -119,10 +119,17 @@ def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, 
 
 
 def familiar_per_accelerator(
-    accelerator: Codes, best: Codes, score: Column, measures: Measures, recipes: Column, assumed: Assumptions
+    accelerator: Codes,
+    best: Codes,
+    score: Column,
+    measures: Measures,
+    recipes: Column,
+    assumed: Assumptions,
+    *,
+    tie: Column,
 ) -> Codes:
     """For each accelerator type, the best near tie of its best row that has about as much published use as any, the
-    faster one of equally good rows.
+    faster one of equally good rows, and of equally fast ones the row with the lowest `tie` key.
 
     Parameters:
         accelerator: accelerator type of every row.
@@ -131,6 +138,7 @@ def familiar_per_accelerator(
         measures: measures of every row.
         recipes: published recipes of the stack of every row.
         assumed: assumptions, with the share of a near tie and the ratio from which one stack is more used.
+        tie: stable key of every row, smaller first.
     """
     row_of = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     row_of[accelerator[best]] = best
@@ -140,7 +148,8 @@ def familiar_per_accelerator(
     np.maximum.at(most, accelerator[near], recipes[near])
     rows = np.flatnonzero(near & (recipes * assumed.published_use_ratio >= most[accelerator]))
     keeps_best = recipes[best] * assumed.published_use_ratio >= most[accelerator[best]]
-    order = rows[np.lexsort((measures.latency_s[rows], ranking_key(score[rows]), accelerator[rows]))]
+    ties = measures.latency_s, score
+    order = rows[np.lexsort((tie[rows], *(ranking_key(values[rows]) for values in ties), accelerator[rows]))]
     types, first = np.unique(accelerator[order], return_index=True)
     row_of[types] = order[first]
     return np.where(keeps_best, best, row_of[accelerator[best]])

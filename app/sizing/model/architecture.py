@@ -354,6 +354,7 @@ def tower_flops(
 
 
 SAMPLE_NOTE_PREFIX = "a sample is "  # prefix of the assumption about a sample's size
+OTHER_WEIGHTS_NOTE = ", a model of the same shape with other weights"  # end of the assumption on a name
 
 
 class ModelKind(StrEnum):

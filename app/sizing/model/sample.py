@@ -70,7 +70,7 @@ class SampleWork:
     and each pass reads all weights once per batch. `extra_flops` run once per sample (text encoders, image decoder,
     speech encoder). A pass reads and writes `moved_bytes` in addition to the weights and holds `live_bytes` at its
     peak, both in 16 bit. `footprint` is the work of training on one sample. `pixels` and `audio_s` are the data that
-    the host reads or writes per sample.
+    the host reads or writes per sample. `size` is width and height, and for a video the number of frames.
     """
 
     flops: float
@@ -85,6 +85,7 @@ class SampleWork:
     footprint: Footprint | None = None
     pixels: float = 0.0
     audio_s: float = 0.0
+    size: tuple[int, ...] = ()
 
     @property
     def total_flops(self) -> float:
@@ -95,6 +96,11 @@ class SampleWork:
             65000000000000.0
         """
         return self.flops * self.passes + self.extra_flops
+
+    def as_places(self) -> dict[str, int]:
+        """Placeholders of a benchmark that generates such samples."""
+        names = ("sample_width", "sample_height", "sample_frames")
+        return {"passes": round(self.passes), **dict(zip(names, self.size, strict=False))}
 
     @property
     def forward_flops(self) -> float:
@@ -265,9 +271,10 @@ class SampleLaw:
         """
         positions = self.position_count(shape)
         pass_flops = self._pass_flops(positions)
-        pixels = float((shape.width or self.width) * (shape.height or self.height)) * (shape.frames or self.frames)
+        size = (shape.width or self.width, shape.height or self.height, shape.frames or self.frames)
         windows = math.ceil((shape.audio_s or self.audio_s) / self.window_s) if self.window_s else 0
-        extra = self.extra_flops_fixed + self.extra_flops_per_pixel * pixels + self.extra_flops_per_window * windows
+        extra = self.extra_flops_fixed + self.extra_flops_per_pixel * math.prod(size)
+        extra += self.extra_flops_per_window * windows
         passes = max(1.0, self._text_tokens(shape)) if self.decodes else float(shape.steps or self.steps)
         written_bytes = self._written_bytes(positions, pass_flops)
         wide = FIGURES.live_bytes_per_width * self.width_of_positions * positions
@@ -285,8 +292,9 @@ class SampleLaw:
             footprint=self._training_footprint(
                 shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops
             ),
-            pixels=pixels if self.cell_pixels else 0.0,
+            pixels=float(math.prod(size)) if self.cell_pixels else 0.0,
             audio_s=shape.audio_s or self.audio_s,
+            size=(size if self.frames > 1 else size[:2]) if self.cell_pixels else (),
         )
 
     def _pass_flops(self, positions: float) -> float:

@@ -480,10 +480,11 @@ def ranked_rows(question: Question, workload: InferenceWorkload, options: Option
     """
     ranking, recipes = measures(workload, options), options.plans.published_recipes
     score, assumed = objective_score(question.objective, ranking), question.assumptions
-    best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
+    tie = stable_key(options)
+    best = best_per_accelerator(options.accelerator, question.objective, ranking, tie)
     if question.objective is Objective.CARBON:
         return best, score
-    best = familiar_per_accelerator(options.accelerator, best, score, ranking, recipes, assumed)
+    best = familiar_per_accelerator(options.accelerator, best, score, ranking, recipes, assumed, tie=tie)
     best = best[np.argsort(score[best], kind="stable")]
     return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score
 

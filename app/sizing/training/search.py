@@ -971,7 +971,7 @@ def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[C
     every, assumed = run_measures(counts, costed), question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
     if question.objective is not Objective.CARBON:
-        first = familiar_per_accelerator(accelerator, first, scores, every, recipes, assumed)
+        first = familiar_per_accelerator(accelerator, first, scores, every, recipes, assumed, tie=tie)
     measures = run_measures(counts, costed.take(first))
     best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
     if question.objective is Objective.CARBON:

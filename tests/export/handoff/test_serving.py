@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 import re
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from fastapi.testclient import TestClient
+from PIL import Image
 
 from app.errors import Unanswerable
 from app.export.handoff.engines import (
@@ -303,6 +309,11 @@ def test_vllm_on_neuron_is_not_started_with_flags_that_its_plugin_lacks(places: 
         build_handoff(served(maker="AWS", **places), None, None)
 
 
+def test_tgi_on_neuron_needs_an_exported_model() -> None:
+    with pytest.raises(CannotStart, match=r"optimum-neuron has exported .* No target can start it"):
+        build_handoff(served("tgi", maker="AWS"), None, None)
+
+
 def test_vllm_on_neuron_reads_prompts_in_segments() -> None:
     words = first(served(maker="AWS", batched=2048)).command_tokens
     assert said(words, "--max-num-batched-tokens") == 2048
@@ -407,6 +418,64 @@ def test_a_library_is_served_by_a_script_for_its_own_work_alone(engine: str, kin
     for refused in (option(start(engine, BENCHMARKS["vllm"])), served(engine, stored=None)):
         with pytest.raises(Unanswerable, match="no server for this model and format"):
             build_handoff(refused, "shell", None)
+
+
+class Made(dict[str, Any]):
+    """An output of Diffusers: its fields are also attributes."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Pipeline:
+    """A pipeline of Diffusers: it makes videos where it is asked for frames, else pictures."""
+
+    from_pretrained = classmethod(lambda cls, *_, **__: cls())
+
+    def to(self, _device: str) -> Pipeline:
+        return self
+
+    def __call__(
+        self,
+        prompts: list[str],
+        *,
+        num_inference_steps: int,
+        width: int,
+        height: int,
+        num_frames: int | None = None,
+        output_type: str = "pil",
+    ) -> Made:
+        assert (num_inference_steps, width, height, output_type) == (4, 64, 32, "pil")
+        if num_frames is None:
+            return Made(images=[Image.new("RGB", (width, height)) for _ in prompts])
+        frames = [Image.new("RGB", (width, height), (50 * shade, 0, 0)) for shade in range(num_frames)]
+        return Made(frames=[frames for _ in prompts])
+
+
+@pytest.mark.parametrize(("frames", "kind"), [(None, "PNG"), (5, "WEBP")])
+def test_diffusers_serves_and_measures_pictures_and_videos(
+    frames: int | None, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cuda = SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(bfloat16=None, float16=None, cuda=cuda))
+    monkeypatch.setitem(sys.modules, "diffusers", SimpleNamespace(DiffusionPipeline=Pipeline))
+    sized = served("diffusers", passes=4, rounds=2, sample_width=64, sample_height=32, sample_frames=frames)
+    made = build_handoff(sized, "shell", None)
+    script, command = text_of(made, "serve.sh").split("<<'EOF'\n")[1].split("\nEOF\n")
+    names: dict[str, Any] = {"__name__": "serve_samples"}
+    exec(script, names)
+    apps: list[Any] = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **_: apps.append(app))
+    words = shlex.split(command.replace("\\\n", " ").replace("${REVISION:-main}", "main"))
+    monkeypatch.setattr(sys, "argv", words[words.index("/tmp/serve_samples.py") :])
+    names["main"]()
+    answer = TestClient(apps[0]).post("/v1/images/generations", json={"prompt": "a house", "n": 2}).json()
+    pictures = [Image.open(io.BytesIO(base64.b64decode(each["b64_json"]))) for each in answer["data"]]
+    assert [(each.format, getattr(each, "n_frames", 1)) for each in pictures] == [(kind, frames or 1)] * 2
+    load = next(line for line in text_of(made, "benchmark.sh").splitlines() if "import DiffusionPipeline" in line)
+    _, _, code, *arguments = shlex.split(load)
+    monkeypatch.setattr(sys, "argv", ["-c", *arguments])
+    exec(code, {})
+    assert "samples/s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if not BY_ENGINE[name].script])

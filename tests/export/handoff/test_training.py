@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -258,6 +259,32 @@ def test_the_smoke_step_compares_its_memory_with_the_prediction(tmp_path: Path, 
     whole = run_script(tmp_path)
     assert f"steps 100000 out {tmp_path}/out smoke no" in whole.stdout
     assert whole.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("sku", "tool", "prints", "peak"),
+    [
+        ("nvidia-gb10-dgx-spark", "nvidia-smi", "echo '[N/A]'", None),
+        ("amd-ryzen-ai-max-395", "rocm-smi", "printf 'd,VT,VU,GT,GU\\ncard0,1,1073741824,1,41875931136\\n'", 40_960),
+    ],
+)
+def test_the_smoke_step_reads_memory_that_is_shared_with_the_host(
+    tmp_path: Path, sku: str, tool: str, prints: str, peak: int | None
+) -> None:
+    made = run_option("unsloth", "lora")
+    group = replace(made.groups[0], sku=sku, vendor="AMD" if tool == "rocm-smi" else "NVIDIA")
+    write_files(replace(made, groups=(group,)), tmp_path)
+    (tmp_path / "bin").mkdir()
+    fake_tool(tmp_path / "bin", "python", "sleep 0.3")
+    fake_tool(tmp_path / "bin", tool, prints)
+    said = re.search(r"Peak memory: (\d+) MiB", run_script(tmp_path, "--smoke").stdout)
+    assert said is not None
+    assert int(said[1]) == peak if peak else int(said[1]) > 0
+
+
+def test_a_smoke_step_that_cannot_read_memory_is_not_said_to_compare_it() -> None:
+    notes = " ".join(build_handoff(run_option("maxtext", "full", maker="Google"), "shell", None).notes)
+    assert "no tool reads the memory" in notes and "off the prediction" not in notes
 
 
 def test_a_smoke_step_that_fails_says_so(tmp_path: Path) -> None:

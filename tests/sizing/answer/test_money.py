@@ -200,6 +200,11 @@ def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_pa
 
 def test_a_price_in_a_clause() -> None:
     assert describe_price(estimated()) == "40.00 USD/h, 0.25 USD per million tokens"
+    pictures, videos = (
+        replace(COST, usd_per_million=usd, per_million="samples", million_of="samples") for usd in (9e3, 1.25e6)
+    )
+    assert describe_price(estimated(cost=pictures)) == "40.00 USD/h, 9,000 USD per million samples"
+    assert describe_price(estimated(cost=videos)) == "40.00 USD/h, 1.25 USD per sample"
     run = estimated(cost=replace(COST, usd_total=4800.0))
     assert describe_price(run) == "4,800 USD for the run (40.00 USD/h)"
     levels = (Level(0.5, 6, usd_total=4000.0), Level(0.8, 8, usd_total=5500.0))

@@ -48,6 +48,7 @@ from app.sizing.hardware.benchmarks import BENCHMARKS, FRAGMENTS, SERVERS, Place
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import NativeQuantization
+from app.sizing.model.sample import SampleShape
 from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Question, Speculative
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Outcome, Performance, Ranked
 from app.sizing.uncertainty import NORMAL, outcome_levels
@@ -291,6 +292,15 @@ def test_servers_on_neuron_split_over_the_cores_of_a_chip() -> None:
     assert "--tensor-parallel-size 16 " in command(accelerator="acme-big", tensor_parallel=16, engine="vllm")
 
 
+def test_tgi_on_neuron_keeps_the_whole_length_for_every_request_of_a_batch() -> None:
+    memory = DeviceMemory(1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 3.0, 3.0, kv_cache_tokens=800_000)
+    found = replace(estimated(engine="tgi", accelerator="aws-inferentia2", max_batch=64), memory=memory)
+    trial = plan_benchmark(Question(CHAT), found)
+    assert trial is not None
+    length = int(re.search(r"--max-total-tokens (\d+) ", trial.command)[1])  # type: ignore[index]
+    assert CHAT.max_context_tokens <= length <= 800_000 / 64
+
+
 def test_vllm_on_neuron_loads_converted_weights() -> None:
     at_start: dict[str, Any] = {"engine": "vllm", "weight_format": "fp8"}
     assert "--quantization fp8" in command(**at_start)
@@ -327,6 +337,15 @@ def test_single_passes_are_measured_by_what_the_model_is() -> None:
     assert used("stabilityai/stable-diffusion-xl-base-1.0", "pytorch") is BENCHMARKS["pictures"]
     assert used("microsoft/resnet-50", "pytorch") is BENCHMARKS["passes"]
     assert used("microsoft/resnet-50", "tensorrt") is BENCHMARKS["tensorrt"]
+
+
+def test_pictures_and_videos_are_generated_in_the_size_of_the_answer() -> None:
+    def line(name: str, **size: int) -> str:
+        model = registered(name).with_sample_shape(SampleShape(**size))
+        return command(replace(CHAT, model=model), engine="diffusers", weight_format="bf16")
+
+    assert line("stabilityai/stable-diffusion-xl-base-1.0", width=512, height=768, steps=20).endswith(" 20 60 512 768")
+    assert line("Wan-AI/Wan2.1-T2V-14B-Diffusers", frames=33).endswith(" 832 480 33")
 
 
 def test_nothing_is_run_of_what_does_not_run() -> None:

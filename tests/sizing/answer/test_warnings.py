@@ -49,6 +49,7 @@ from app.sizing.hardware.parts import (
     PricingModel,
     Segment,
 )
+from app.sizing.model.architecture import OTHER_WEIGHTS_NOTE
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import (
     Assurance,
@@ -663,6 +664,7 @@ def warnings_codes(workload: Any, accelerator: Accelerator = BIG, **given: Any) 
         ({"slo": slo(50), "load": Load.OFFLINE}, []),
         ({"model": replace(LLAMA_8B, assumed=("heads",), shape_is_assumed=True)}, ["model_shape_assumed"]),
         ({"model": replace(LLAMA_8B, assumed=("heads",))}, []),
+        ({"model": replace(LLAMA_8B, assumed=(f"heads{OTHER_WEIGHTS_NOTE}",))}, ["model_has_other_weights"]),
     ],
 )
 def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expected: list[str]) -> None:
@@ -778,6 +780,13 @@ def test_a_few_users_need_no_training_class_hardware(accelerator: Accelerator, e
 )
 def test_what_an_answer_of_training_is_warned_of(workload: Any, given: dict[str, Any], expected: list[str]) -> None:
     assert warnings_codes(workload, **{"performance": RUN} | given) == expected
+
+
+def test_a_spot_price_states_its_age() -> None:
+    spot = [ranked(cost=price(pricing_model="spot", age_days=days)) for days in (258, 0)]
+    old, new = (next(n for n in find_warnings(Question(SAFE), [r]) if n.code == "spot_interruptions") for r in spot)
+    assert "was seen 258 days ago" in old.text
+    assert "ago" not in new.text
 
 
 def test_a_run_on_purchased_machines_states_the_used_share_of_their_life() -> None:

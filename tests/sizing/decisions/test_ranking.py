@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -154,7 +156,7 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
     best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
     slow = Measures(score, -np.arange(float(len(score))), score, score)  # the last of equal rows is the fastest
-    rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED)
+    rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED, tie=np.zeros(len(score)))
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):
         near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(recipes[own], ASSUMED)))
@@ -162,6 +164,16 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
         # the best of those that are about as much used as any, and the fastest of equals
         assert score[row] == score[used].min()
         assert row in (own, max(np.flatnonzero(used & (score == score[row]))))
+
+
+def test_of_equal_rows_with_more_published_use_the_one_with_the_lowest_key_is_taken() -> None:
+    """The first row is best and unused; the others are as good, as fast within rounding, and have published use."""
+    same = Measures(*(col(1.0, 1.0, 1.0) for _ in range(4)))
+    latency = replace(same, latency_s=col(1.0, 1.0, 1.0 + 1e-15))
+    row = familiar_per_accelerator(
+        np.zeros(3, dtype=np.int64), np.array([0]), same.usd, latency, col(0, 9, 9), ASSUMED, tie=col(1, 3, 2)
+    )
+    assert row.tolist() == [2]
 
 
 def test_an_unknown_cost_does_not_keep_an_option_from_being_first() -> None:

@@ -1,8 +1,8 @@
-"""Serves speech recognition with CTranslate2, pictures with Diffusers, or any pipeline of Transformers that takes a
-recording or a picture. Requests that wait together are one batch.
+"""Serves speech recognition with CTranslate2, pictures and videos with Diffusers, or any pipeline of Transformers that
+takes a recording or a picture. Requests that wait together are one batch.
 
-The paths are those of the OpenAI API: /v1/audio/transcriptions and /v1/images/generations; /v1/predictions takes a
-picture.
+The paths are those of the OpenAI API: /v1/audio/transcriptions and /v1/images/generations, which returns a video as
+an animated WebP; /v1/predictions takes a picture.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 WINDOW_S, SAMPLES_PER_S = 30, 16_000
+FRAME_MS = 42  # of a video: 24 frames per second
 
 
 class Batcher:
@@ -108,14 +109,14 @@ def add_transcriptions(app: FastAPI, batcher: Batcher) -> None:
 
 
 class Picture(BaseModel):
-    """Body of a request for pictures."""
+    """Body of a request for pictures or videos."""
 
     prompt: str
     n: int = Field(1, ge=1, le=10)
 
 
 def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
-    """Adds the generation of pictures."""
+    """Adds the generation of pictures or videos."""
     import torch
     from diffusers import DiffusionPipeline
 
@@ -123,8 +124,12 @@ def serve_pictures(options: argparse.Namespace, app: FastAPI) -> None:
     dtype = getattr(torch, options.format)
     pipeline = DiffusionPipeline.from_pretrained(options.model, revision=options.revision, torch_dtype=dtype).to(device)
 
+    sizes = {"width": options.width, "height": options.height, "num_frames": options.frames}
+    size = {name: value for name, value in sizes.items() if value}
+
     def run(prompts: list[str]) -> list[str]:
-        return [encode_picture(image) for image in pipeline(prompts, num_inference_steps=options.steps).images]
+        made = pipeline(prompts, num_inference_steps=options.steps, output_type="pil", **size)
+        return [encode_picture(each) for each in (made.images if "images" in made else made.frames)]
 
     batcher = Batcher(run, options.batch)
 
@@ -169,8 +174,12 @@ def serve_passes(options: argparse.Namespace, app: FastAPI) -> None:
 
 
 def encode_picture(picture: Any) -> str:
-    """A picture as PNG in base64."""
-    picture.save(data := io.BytesIO(), format="PNG")
+    """A picture as PNG, or the frames of a video as animated WebP, in base64."""
+    data = io.BytesIO()
+    if isinstance(picture, list):
+        picture[0].save(data, "WEBP", save_all=True, append_images=picture[1:], duration=FRAME_MS, loop=0)
+    else:
+        picture.save(data, "PNG")
     return base64.b64encode(data.getvalue()).decode()
 
 
@@ -187,6 +196,9 @@ def main() -> None:
     parser.add_argument("--format", default="bfloat16", choices=formats, help="pictures, passes: number format")
     parser.add_argument("--task", help="passes: task of the pipeline, which a repository states and a folder does not")
     parser.add_argument("--steps", type=int, default=30, help="pictures: denoising steps")
+    parser.add_argument("--width", type=int, help="pictures: pixels; default: that of the pipeline")
+    parser.add_argument("--height", type=int, help="pictures: pixels; default: that of the pipeline")
+    parser.add_argument("--frames", type=int, help="pictures: frames of a video; default: those of the pipeline")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     app = FastAPI()
