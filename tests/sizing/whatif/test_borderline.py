@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,15 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from app.sizing.columns import GIB
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import BORDERLINE_PROBABILITY, Answer, Cheaper
+from app.sizing.serving import search as serving_search
+from app.sizing.serving.options import Options
+from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.prices import ranking_cost_usd
 from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
@@ -69,6 +75,33 @@ def test_without_a_borderline_plan_an_answer_stays_as_it_is(
     monkeypatch.setattr("app.sizing.whatif.borderline.borderline_service", lambda *_: None)
     monkeypatch.setattr("app.sizing.whatif.borderline.borderline_run", lambda *_: None)
     assert answer == ask(workload, gib)
+
+
+def test_a_search_sizes_borderline_plans_apart_from_those_that_fit() -> None:
+    catalog = with_card(19.0)
+    question, tables, found = Question(SLOW_CHAT), [None, list[Options](), list[Options]()], []
+    for table, brief in zip(tables, (False, False, True), strict=True):
+        rejections = Rejections(catalog.accelerators)
+        search = Search.start(replace(question, first_only=brief), catalog, rejections).of(SLOW_CHAT)
+        options = search_plans(search, enumerate_allowed_plans(search), borderline=table)
+        found.append((options.plans.stacks.rows.tolist(), options.fleet.replicas.tolist(), rejections.by_accelerator))
+    assert found[0] == found[1] == found[2]
+    assert tables[1] and not tables[2]
+    (border,) = tables[1]
+    assert {catalog.accelerators[i].slug for i in border.accelerator.tolist()} == {"acme-card"}
+
+
+def test_a_borderline_plan_takes_no_search_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, real = Counter[float](), serving_search.feasible_plans
+    for gib in (12.0, 19.0):
+
+        def count(*given: Any, gib: float = gib, **options: Any) -> Any:
+            searched[gib] += 1
+            return real(*given, **options)
+
+        monkeypatch.setattr(serving_search, "feasible_plans", count)
+        assert bool(offers_of(ask(SLOW_CHAT, gib))) == (gib == 19.0)
+    assert searched[19.0] == searched[12.0]
 
 
 def test_the_probability_is_that_of_the_rejection() -> None:
