@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from app.sizing.answer.money import format_usd
+from app.sizing.answer.training import OFFLOADED_PARTS
 from app.sizing.columns import GIB, Column, Indexed, at, concat_tables, lazy_rows
 from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines
 from app.sizing.decisions.cost import usd_total
@@ -37,6 +38,7 @@ from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 SERVICE_RISK = "start the engine and read the memory that it reports; sized by formulas, not simulated"
 RUN_RISK = "train a few steps and read the peak memory"
+PROBABILITY_DIGITS = 6  # probabilities that differ less are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +143,13 @@ def feasible_if_it_fits(find: BorderlineSearch | None, rejections: Rejections) -
     return (Effect(f"accept {plan.describe()}", f"feasible with {hardware} at {cost} if it fits: {plan.risk}"),)
 
 
-def rejected_at_the_border(rejections: Rejections) -> list[int]:
-    """Accelerator types of which the nearest plan is borderline."""
-    reasons = rejections.by_accelerator.items()
-    return [i for i, reason in reasons if reason.fit_probability >= BORDERLINE_PROBABILITY]
+def rejected_at_the_border(rejections: Rejections) -> dict[float, list[int]]:
+    """Accelerator types of which the nearest plan is borderline, by its probability of fitting."""
+    types = dict[float, list[int]]()
+    for i, reason in rejections.by_accelerator.items():
+        if reason.fit_probability >= BORDERLINE_PROBABILITY:
+            types.setdefault(round(reason.fit_probability, PROBABILITY_DIGITS), []).append(i)
+    return types
 
 
 def borderline_service(
@@ -201,15 +206,28 @@ def borderline_run(
     """The cheapest borderline run below a cost, of types that are rejected for their memory; of near ties, the one that
     is most likely to fit. None if there is none.
 
-    The time margin is that of the requested confidence. Layouts that offload to the host are not considered.
+    The run is at least as likely to fit as the plan that the rejection of its type names. The time margin is that of
+    the requested confidence. Layouts that offload to the host are slow: they are considered without a cost to beat.
+    """
+    usual = ~(layouts.last_resort | layouts.optimizer_offload) | np.isinf(to_beat)
+    found = list[BorderlinePlan]()
+    for likely, types in rejected_at_the_border(search.rejections).items():
+        rows = np.flatnonzero(np.isin(layouts.accelerator, types) & usual)
+        plan = likely_run(search, counts, layouts.take(rows), likely, to_beat) if len(rows) else None
+        found += [] if plan is None else [plan]
+    most = min((plan.usd for plan in found), default=0.0) * (1 + search.question.assumptions.near_tie_share)
+    return max((plan for plan in found if plan.usd <= most), key=lambda plan: plan.probability, default=None)
+
+
+def likely_run(
+    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, likely: float, to_beat: float
+) -> BorderlinePlan | None:
+    """The cheapest run below a cost that fits in memory with at least a probability, but not at the requested
+    confidence; of near ties, the one that is most likely to fit. None if there is none.
     """
     question, workload = search.question, search.workload
-    types, usual = rejected_at_the_border(search.rejections), ~(layouts.last_resort | layouts.optimizer_offload)
-    rows = np.flatnonzero(np.isin(layouts.accelerator, types) & usual) if types else np.zeros(0, np.int64)
-    if not len(rows):
-        return None
     asked = layouts.stack.margins.asked
-    at_border = with_memory_confidence(layouts.take(rows), BORDERLINE_PROBABILITY)
+    at_border = with_memory_confidence(layouts, likely - 10**-PROBABILITY_DIGITS)
     runs = smallest_runs(workload, counts, at_border, question, search.unrecorded().rejections)
     usd = run_measures(counts, runs).usd
     known = ~np.isnan(runs.cost.usd_per_hour)
@@ -219,8 +237,8 @@ def borderline_run(
         return None
     usd = run_measures(counts, runs).usd
     runs = runs.take(usd <= usd.min() * (1 + question.assumptions.near_tie_share))
-    usd, likely = run_measures(counts, runs).usd, fit_probability(runs.plans, runs.run.memory)
-    row = int(np.lexsort((usd, -likely))[0])
+    usd, fits = run_measures(counts, runs).usd, fit_probability(runs.plans, runs.run.memory)
+    row = int(np.lexsort((usd, -fits))[0])
     chosen, run = runs.plans.take(np.array([row])), runs.run.take(np.array([row]))
     (at_sale,) = describe_sold_machines(search.catalog, chosen.offered, question.today, question.economics.discounts)
     if at_sale.price is None or at_sale.provider is None:
@@ -232,14 +250,15 @@ def borderline_run(
     framework = product_name(search.catalog.engines[int(chosen.framework[0])])
     degrees = describe_degrees(chosen.tensor_parallel, chosen.pipeline_parallel, run.data_parallel)
     kept = ACTIVATION_CHECKPOINTING[int(chosen.activation_checkpointing[0])]
+    moved = " and ".join(text for name, text in OFFLOADED_PARTS.items() if getattr(chosen, name)[0])
     return BorderlinePlan(
         at_sale=at_sale,
-        layout=f"{framework}, {degrees}, activation checkpointing {kept}",
+        layout=f"{framework}, {degrees}, activation checkpointing {kept}{moved and f', {moved} in host memory'}",
         accelerators=at(run.nodes * chosen.accelerators_per_node, 0),
         usd_per_hour=at(runs.cost.usd_per_hour, row),
         usd_total=at(usd_total(runs.cost.usd_per_hour, runs.run.wall_s), row),
         usd=at(usd, row),
-        probability=at(likely, row),
+        probability=at(fits, row),
         needed_bytes=needed,
         available_bytes=available,
         risk=RUN_RISK,

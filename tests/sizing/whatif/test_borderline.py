@@ -51,11 +51,11 @@ def offers_of(answer: Answer) -> list[Cheaper]:
     return [each for each in answer.cheaper_if if FIT.match(each.accepting)]
 
 
-@pytest.mark.parametrize(("workload", "gib"), [(SLOW_CHAT, 19.0), (TUNING, 12.0)])
+@pytest.mark.parametrize(("workload", "gib", "confidence"), [(SLOW_CHAT, 19.0, 0.8), (TUNING, 12.0, 0.95)])
 def test_a_cheaper_borderline_plan_is_offered_with_its_probability_and_near_miss(
-    workload: InferenceWorkload | TrainingWorkload, gib: float
+    workload: InferenceWorkload | TrainingWorkload, gib: float, confidence: float
 ) -> None:
-    answer = ask(workload, gib)
+    answer = ask(workload, gib, confidence=confidence)
     assert {each.accelerator.slug for each in answer.recommendations} == {"acme-big"}
     (card,) = offers_of(answer)
     assert (card.accelerator, card.total_accelerators, card.usd_per_hour) == ("acme-card", 1, 0.8)
@@ -104,11 +104,23 @@ def test_a_borderline_plan_takes_no_search_of_its_own(monkeypatch: pytest.Monkey
     assert searched[19.0] == searched[12.0]
 
 
-def test_the_probability_is_that_of_the_rejection() -> None:
-    answer = ask(SLOW_CHAT, 19.0)
+@pytest.mark.parametrize(
+    ("workload", "gib", "confidence"), [(SLOW_CHAT, 19.0, 0.8), (TUNING, 12.0, 0.95), (TUNING, 18.0, 0.95)]
+)
+def test_an_offer_is_as_likely_as_the_rejection_of_its_type_says(
+    workload: InferenceWorkload | TrainingWorkload, gib: float, confidence: float
+) -> None:
+    answer = ask(workload, gib, confidence=confidence)
     (card,) = offers_of(answer)
     (rejection,) = [each for each in answer.rejected if each.accelerator == "acme-card"]
     assert card.accepting.startswith(f"a plan that is {rejection.fit_probability * 100:.0f} % likely to fit")
+
+
+def test_a_run_that_is_less_likely_to_fit_than_the_rejection_says_is_not_offered() -> None:
+    answer = ask(TUNING, 12.0)
+    (rejection,) = [each for each in answer.rejected if each.accelerator == "acme-card"]
+    assert rejection.fit_probability > 0.5
+    assert not offers_of(answer)
 
 
 def test_a_borderline_plan_is_sized_for_the_median_case_in_which_it_fits() -> None:
@@ -128,6 +140,7 @@ def test_where_nothing_fits_the_borderline_plan_is_named_last(
     assert not answer.recommendations
     effect = answer.sensitivity[-1]
     assert FIT.search(effect.change)
+    assert ("in host memory" in effect.change) == (workload is TUNING)
     assert effect.effect.startswith("feasible with 1 × Acme Card at ") and "if it fits" in effect.effect
     assert "likely to fit in memory (" not in answer.summary
 
