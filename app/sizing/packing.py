@@ -370,7 +370,7 @@ def size_member_plans(
 ) -> FeasibleMemberPlans:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = confidence_margins(search, plans)
-    rows, memory, speed = feasible_plans(search.unrecorded(), plans, margins, requested)
+    rows, memory, speed, _ = feasible_plans(search.unrecorded(), plans, margins, requested)
     serving = np.flatnonzero(speed.has_capacity)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,14 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.plans import published_tasks
 from app.sizing.training.search import CostedRuns, best_runs, run_measures, search_layouts, smallest_runs
-from app.sizing.whatif.borderline import cheaper_runs_if_they_fit, cheaper_services_if_they_fit, feasible_if_it_fits
+from app.sizing.whatif.borderline import (
+    BorderlineSearch,
+    borderline_run,
+    borderline_service,
+    cheaper_runs_if_they_fit,
+    cheaper_services_if_they_fit,
+    feasible_if_it_fits,
+)
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
@@ -149,6 +157,7 @@ class SearchResult:
     cheapest: CheapestOption | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
     use: Reason | None = None  # what published use has to do with the first place
+    borderline: BorderlineSearch | None = None  # finds the cheapest plan that may fit in memory, where nothing does
 
 
 def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
@@ -404,7 +413,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     if question.includes(Extra.SENSITIVITY) and closest is not None:
         note = note_on_closest(closest, sensitivity)
     if question.includes(Extra.SENSITIVITY) and not result.estimates:  # after the changes that are certain to be enough
-        sensitivity = (*sensitivity, *feasible_if_it_fits(search))
+        sensitivity = (*sensitivity, *feasible_if_it_fits(result.borderline, rejections))
     ranked = add_comparisons(ranked, question, result.feasible_accelerators, result.use)
     cheapest = cheapest_for_warning(search, ranked, result.cheapest)
     ranked = explain_idle_hardware(question, ranked, cheapest, rejected)
@@ -669,16 +678,16 @@ def find_finalists(search: Search[Workload]) -> SearchResult:
 def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     check_speculation(search.question.constraints.speculative, search.workload)
-    plans = plans_to_serve(search)
-    options = by_formulas = search_plans(search, plans)
-    nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
+    plans, borderline = plans_to_serve(search), list[Options]()
+    options = by_formulas = search_plans(search, plans, borderline=borderline)
+    nothing = SearchResult((), (), (), len(plans), 0, borderline=partial(borderline_service, search, borderline))
     if not len(options):
-        return add_pooled_option(search, plans, nothing, any_type)
+        return add_pooled_option(search, plans, nothing, np.zeros(0, np.int64))
     closed_form = objective_score(search.question.objective, measures(search.workload, options))
     finalists, types = select_finalists(replace(search, question=with_enough_finalists(search.question)), options)
     options = finalists.options
     if not len(finalists.rows):
-        return add_pooled_option(search, plans, nothing, any_type)
+        return add_pooled_option(search, plans, nothing, np.zeros(0, np.int64))
     ranked, _ = ranked_rows(search.question, search.workload, options)
     # Pools are of the same types whatever `limit` is: the ranked ones, then the others by formulas.
     types_of = options.accelerator[np.concatenate([finalists.rows, ranked])].tolist()
@@ -718,8 +727,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     if search.question.includes(Extra.CHEAPER_IF):
         of_first = search.question, search.workload, options, int(shown[0]), search.catalog
         cheaper = *find_cheaper_services(*of_first), *cheaper_with_draft(*of_first, by_formulas)
-        borderline = cheaper_services_if_they_fit(search, plans, options, int(shown[0]), by_formulas)
-        result = replace(result, cheaper_if=(*cheaper, *borderline))
+        fitting = cheaper_services_if_they_fit(search, borderline, options, int(shown[0]), by_formulas)
+        result = replace(result, cheaper_if=(*cheaper, *fitting))
     return add_pooled_option(search, plans, result, leading, float(closed_form.min()))
 
 
@@ -950,7 +959,7 @@ def find_training(search: Search[TrainingWorkload]) -> SearchResult:
     layouts = search_layouts(search)
     runs = smallest_runs(search.workload, counts, layouts, search.question, search.rejections)
     if not len(runs):
-        return SearchResult((), (), (), len(layouts), 0)
+        return SearchResult((), (), (), len(layouts), 0, borderline=partial(borderline_run, search, counts, layouts))
     best, compared = best_runs(counts, runs, search.question)
     shown = best[: 1 if search.question.first_only else search.question.limit]
     chosen = runs.take(shown)

@@ -20,6 +20,7 @@ from app.sizing.columns import (
     Column,
     Indexed,
     Mask,
+    concat_tables,
     distinct_rows,
     lazy_rows,
     materialize_as,
@@ -41,8 +42,8 @@ from app.sizing.hardware.tables import FORMATS
 from app.sizing.measured import Scale, Stack
 from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.result import FilterStage
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Deployment, Objective, Question
+from app.sizing.result import BORDERLINE_PROBABILITY, FilterStage
 from app.sizing.serving.interfaces import LatencyLimit, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import (
@@ -335,7 +336,7 @@ def search_plans(
     fixed: Deployment | None = None,
     *,
     breaks_ties: bool = True,
-    memory_share: Column | None = None,
+    borderline: list[Options] | None = None,
 ) -> Options:
     """Search the plans that fit, meet the SLO and stay within the limits at the requested confidence.
 
@@ -345,16 +346,17 @@ def search_plans(
         fixed: holds the engine settings and spares that the request fixes.
         breaks_ties: whether latencies are computed for the plans that score best on their type; otherwise only where
             the objective ranks by latency.
-        memory_share: margin on the memory of each plan, as a share of the device, in place of that of the requested
-            confidence.
+        borderline: receives the options that may fit in memory, sized for the median of the cases in which they do. If
+            it is omitted, only the first option is wanted, or companions need memory of the same cards, they are not
+            searched.
     """
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
     add_work(WORK_PER_SEARCH + len(plans) * WORK_PER_PLAN)
     margins = confidence_margins(search, distinct_plans)
-    margins = margins if memory_share is None else replace(margins, memory_share=memory_share[first])
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
-    able, memory, speed = feasible_plans(search, distinct_plans, margins, asked)
+    may_fit = borderline is not None and not (search.question.first_only or search.question.companions)
+    able, memory, speed, near = feasible_plans(search, distinct_plans, margins, asked, may_fit=may_fit)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving
     kept = row_of[group_of_plan] >= 0
@@ -375,14 +377,12 @@ def search_plans(
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )
-    in_time = reject_late_plans(search, options)
-    options, rows = options.take(in_time), rows[in_time]
-    within = within_constraints(search.question, options, search.rejections)
-    options, rows = options.take(within), rows[within]
-    if fixed is None:
-        named = types_named(search.catalog, search.question.constraints.named_accelerators)
-        usual = without_workstation_fleets(search.question, search.workload, options, named, search.rejections)
+    if borderline is not None and near.any():
+        options_near, usual = options.take(near[rows]), ~near[rows]
+        borderline.append(options_near.take(rows_within_limits(search.unrecorded(), options_near, fixed)))
         options, rows = options.take(usual), rows[usual]
+    within = rows_within_limits(search, options, fixed)
+    options, rows = options.take(within), rows[within]
     if not len(options):
         return options
     decisive = np.ones(len(options), bool)
@@ -394,6 +394,17 @@ def search_plans(
             options.accelerator, score, types=search.question.limit if search.workload.single_pass else None
         )
     return with_operating_points(search.workload, options, rows, decisive, memory, speed)
+
+
+def rows_within_limits(search: Search[InferenceWorkload], options: Options, fixed: Deployment | None) -> Codes:
+    """Rows of options that meet the deadline and stay within the limits; the types of the others are rejected."""
+    rows = np.flatnonzero(reject_late_plans(search, options))
+    rows = rows[within_constraints(search.question, options.take(rows), search.rejections)]
+    if fixed is None:
+        named = types_named(search.catalog, search.question.constraints.named_accelerators)
+        asked = search.question, search.workload, options.take(rows), named, search.rejections
+        rows = rows[without_workstation_fleets(*asked)]
+    return rows
 
 
 def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margins:
@@ -420,11 +431,15 @@ def confidence_margins(search: Search[InferenceWorkload], plans: Plans) -> Margi
 
 
 def feasible_plans(
-    search: Search[InferenceWorkload], plans: Plans, margins: Margins, asked: Settings
-) -> tuple[Codes, Memory, Speed]:
-    """Rows of plans that fit and meet the latency limits without load, with their memory and speed.
+    search: Search[InferenceWorkload], plans: Plans, margins: Margins, asked: Settings, *, may_fit: bool = False
+) -> tuple[Codes, Memory, Speed, Mask]:
+    """Rows of plans that fit and meet the latency limits without load, their memory and speed, and which of them are
+    borderline.
 
     All margins apply. Not every returned row has capacity under load.
+
+    Parameters:
+        may_fit: whether borderline plans count, with the memory of the median of the cases in which they fit.
     """
     kind, assumed, confidence = (
         serving_backend(search.workload),
@@ -450,9 +465,17 @@ def feasible_plans(
         reached=FilterStage.MEMORY,
         fit_probability=(lambda rows: fit_probability(left[rows], confidence)) if confidence > 0.5 else None,
     )
-    rows = np.flatnonzero(fits)
-    plans, memory = plans.take(rows), memory.take(rows)
-    alone = kind.unloaded_latency(search.workload, plans, memory, assumed, margins.take(rows))
+    near = np.zeros(0, np.int64)
+    if may_fit and confidence > MEDIAN_CONFIDENCE:
+        near, nearer = borderline_rows(plans, memory, margins, confidence)
+    rows, memory, margins = np.flatnonzero(fits), memory.take(fits), margins.take(fits)
+    if len(near):
+        rows, margins = np.append(rows, near), concat_tables([margins, nearer])
+        memory = concat_tables(
+            [memory, kind.estimate_memory(search.workload, plans.take(near), assumed, asked.take(near), nearer)]
+        )
+    plans, is_near = plans.take(rows), np.arange(len(rows)) >= len(rows) - len(near)
+    alone = kind.unloaded_latency(search.workload, plans, memory, assumed, margins)
     limits = kind.latency_limits(alone, search.workload.slo)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)
@@ -461,8 +484,21 @@ def feasible_plans(
     )
     still = ~quick
     still[quick] = speed.has_capacity
-    reject_slow_plans(search.rejections, confidence, plans, limits, still)
-    return rows, memory, speed
+    reject_slow_plans(search.rejections, confidence, plans, limits, still, ~is_near)
+    return rows, memory, speed, is_near[quick]
+
+
+def borderline_rows(plans: Plans, memory: Memory, margins: Margins, confidence: float) -> tuple[Codes, Margins]:
+    """Rows of borderline plans, and their margins with the memory of the median of the cases in which they fit.
+
+    Weights in host memory are not considered: they are moved there until the plan fits.
+    """
+    likely = fit_probability(memory_left(memory, margins), confidence)
+    rows = np.flatnonzero(~memory.fits & ~plans.offloads_weights & (likely >= BORDERLINE_PROBABILITY))
+    # A plan fits with probability p: the median of the cases in which it does is the quantile p / 2.
+    levels = np.array([NORMAL.inv_cdf(p / 2) for p in likely[rows].tolist()]) / NORMAL.inv_cdf(confidence)
+    margins = margins.take(rows)
+    return rows, replace(margins, memory_share=margins.memory_share * levels)
 
 
 def memory_left(memory: Memory, margins: Margins) -> Column:
@@ -479,13 +515,12 @@ def fit_probability(left: Column, confidence: float) -> Column:
 
 
 def reject_slow_plans(
-    rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[LatencyLimit], serve: Mask
+    rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[LatencyLimit], serve: Mask, left: Mask
 ) -> None:
     """Reject the types whose plans all miss a latency limit without load.
 
-    `serve` marks plans with any capacity; it applies to the last limit.
+    `serve` marks plans with any capacity; it applies to the last limit. `left` marks the plans that count.
     """
-    left = np.ones(len(plans), bool)
     for limit in limits:
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
         rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, met, left)

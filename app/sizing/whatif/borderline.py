@@ -6,47 +6,39 @@ option, or where nothing else is feasible.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
 from app.sizing.answer.money import format_usd
-from app.sizing.columns import GIB, Column, Indexed, at, distinct_rows, lazy_rows
+from app.sizing.answer.training import OFFLOADED_PARTS
+from app.sizing.columns import GIB, Column, Indexed, at, concat_tables, lazy_rows
 from app.sizing.decisions.acquisition import SoldMachine, describe_sold_machines
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.search import Search, Workload
+from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.tables import FORMATS
-from app.sizing.pools.search import least_usd_per_hour
-from app.sizing.question import MEDIAN_CONFIDENCE
 from app.sizing.result import BORDERLINE_PROBABILITY, Cheaper, Effect, FilterStage
-from app.sizing.serving.interfaces import Memory, Settings
+from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import serving_backend
-from app.sizing.serving.margins import Margins
-from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
-from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import (
-    confidence_margins,
-    memory_left,
-    replica_equivalence_key,
-    search_plans,
-)
+from app.sizing.serving.search import confidence_margins, memory_left
 from app.sizing.serving.search import fit_probability as serving_fit_probability
-from app.sizing.training.counts import Counts, counts_of
+from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.memory import fit_probability, memory_factor
 from app.sizing.training.plans import TrainingPlans, TrainingStacks
 from app.sizing.training.run import run_fits_at_confidence
-from app.sizing.training.search import CostedRuns, run_measures, search_layouts, smallest_runs
-from app.sizing.uncertainty import NORMAL
+from app.sizing.training.search import CostedRuns, run_measures, smallest_runs
 from app.sizing.words import format_distinct_numbers, format_name, percent, product_name
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 SERVICE_RISK = "start the engine and read the memory that it reports; sized by formulas, not simulated"
 RUN_RISK = "train a few steps and read the peak memory"
+PROBABILITY_DIGITS = 6  # probabilities that differ less are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +54,7 @@ class BorderlinePlan:
     probability: float  # probability of fitting in memory
     needed_bytes: float  # memory needed on the fullest device, as the rejection of a type states it, B
     available_bytes: float  # memory that may be used there, B
+    risk: str  # what to check first
 
     def describe(self) -> str:
         """The plan in words, with its probability of fitting and its near miss."""
@@ -72,8 +65,11 @@ class BorderlinePlan:
         )
 
 
+BorderlineSearch = Callable[[], BorderlinePlan | None]
+
+
 def cheaper_services_if_they_fit(
-    search: Search[InferenceWorkload], plans: Plans, options: Options, best: int, by_formulas: Options
+    search: Search[InferenceWorkload], borderline: list[Options], options: Options, best: int, by_formulas: Options
 ) -> tuple[Cheaper, ...]:
     """The cheapest borderline plan of a service; empty where none costs less than the first option by more than a near
     tie.
@@ -82,7 +78,7 @@ def cheaper_services_if_they_fit(
     fits can then cost less: a smaller batch lowers the rate of the others.
 
     Parameters:
-        plans: all plans of the search.
+        borderline: tables of options that may fit in memory.
         options: options of the search, of which the finalists are sized by their simulation.
         best: row of the first option.
         by_formulas: the same options before any simulation: no borderline plan is offered that they undercut.
@@ -93,9 +89,11 @@ def cheaper_services_if_they_fit(
         if search.workload.is_finite or search.workload.load is Load.OFFLINE:
             smallest = np.full(len(search.catalog.accelerators), np.inf)
             np.minimum.at(smallest, by_formulas.accelerator, by_formulas.plans.accelerators_per_replica)
-            plans = plans.take(np.flatnonzero(plans.accelerators_per_replica < smallest[plans.accelerator]))
-        found = borderline_service(search, plans, least * (1 - search.question.assumptions.near_tie_share))
-    return () if found is None else (offer(found, usd, SERVICE_RISK),)
+            borderline = [
+                each.take(each.plans.accelerators_per_replica < smallest[each.accelerator]) for each in borderline
+            ]
+        found = borderline_service(search, borderline, least * (1 - search.question.assumptions.near_tie_share))
+    return () if found is None else (offer(found, usd),)
 
 
 def cheaper_runs_if_they_fit(
@@ -107,10 +105,10 @@ def cheaper_runs_if_they_fit(
     with suspend_recording():
         usd = at(run_measures(counts, chosen).usd, 0)
         found = borderline_run(search, counts, layouts, usd * (1 - search.question.assumptions.near_tie_share))
-    return () if found is None else (offer(found, usd, RUN_RISK),)
+    return () if found is None else (offer(found, usd),)
 
 
-def offer(plan: BorderlinePlan, usd: float, risk: str) -> Cheaper:
+def offer(plan: BorderlinePlan, usd: float) -> Cheaper:
     """A borderline plan as an option that costs less than the first one, which costs `usd`."""
     price = plan.at_sale.price
     assert price is not None and plan.at_sale.provider is not None
@@ -124,75 +122,54 @@ def offer(plan: BorderlinePlan, usd: float, risk: str) -> Cheaper:
         saves_share=1 - plan.usd / usd,
         kind=price.terms.kind,
         observed=price.terms.observed,
-        risk=risk,
+        risk=plan.risk,
     )
 
 
-def feasible_if_it_fits(search: Search[Workload]) -> tuple[Effect, ...]:
+def feasible_if_it_fits(find: BorderlineSearch | None, rejections: Rejections) -> tuple[Effect, ...]:
     """The cheapest borderline plan of a search that found nothing; empty if there is none.
 
     Types that lack memory, accelerators or money may have one: of the latter, only larger deployments fit.
     """
-    reasons = search.rejections.by_accelerator.values()
-    if not any(r.fit_probability >= BORDERLINE_PROBABILITY or r.stage is FilterStage.LIMITS for r in reasons):
+    reasons = rejections.by_accelerator.values()
+    likely = any(r.fit_probability >= BORDERLINE_PROBABILITY or r.stage is FilterStage.LIMITS for r in reasons)
+    plan = find() if find is not None and likely else None
+    if plan is None:
         return ()
-    workload, asked = search.workload, search.unrecorded()
-    with suspend_recording():
-        if isinstance(workload, InferenceWorkload):
-            service, check = asked.of(workload), SERVICE_RISK
-            found = borderline_service(service, plans_to_serve(service), np.inf)
-        else:
-            layouts, check = search_layouts(asked.of(workload)), RUN_RISK
-            found = borderline_run(search.of(workload), counts_of(workload), layouts, np.inf)
-    if found is None:
-        return ()
-    cost = f"{format_usd(found.usd_per_hour)}/h"
-    if found.usd_total is not None:
-        cost = f"{format_usd(found.usd_total)} in total"
-    hardware = f"{found.accelerators:,.0f} × {found.at_sale.accelerator.name}"
-    return (Effect(f"accept {found.describe()}", f"feasible with {hardware} at {cost} if it fits: {check}"),)
+    cost = f"{format_usd(plan.usd_per_hour)}/h"
+    if plan.usd_total is not None:
+        cost = f"{format_usd(plan.usd_total)} in total"
+    hardware = f"{plan.accelerators:,.0f} × {plan.at_sale.accelerator.name}"
+    return (Effect(f"accept {plan.describe()}", f"feasible with {hardware} at {cost} if it fits: {plan.risk}"),)
 
 
-def rejected_at_the_border(rejections: Rejections) -> list[int]:
-    """Accelerator types of which the nearest plan is borderline."""
-    reasons = rejections.by_accelerator.items()
-    return [i for i, reason in reasons if reason.fit_probability >= BORDERLINE_PROBABILITY]
+def rejected_at_the_border(rejections: Rejections) -> dict[float, list[int]]:
+    """Accelerator types of which the nearest plan is borderline, by its probability of fitting."""
+    types = dict[float, list[int]]()
+    for i, reason in rejections.by_accelerator.items():
+        if reason.fit_probability >= BORDERLINE_PROBABILITY:
+            types.setdefault(round(reason.fit_probability, PROBABILITY_DIGITS), []).append(i)
+    return types
 
 
-def borderline_service(search: Search[InferenceWorkload], plans: Plans, to_beat: float) -> BorderlinePlan | None:
-    """The cheapest borderline plan below a cost, sized for the median of the cases in which it fits; of near ties, the
-    one that is most likely to fit. None if there is none.
-
-    The other margins are those of the requested confidence. Weights in host memory are not considered: they are moved
-    there until the plan fits.
+def borderline_service(
+    search: Search[InferenceWorkload], borderline: list[Options], to_beat: float = np.inf
+) -> BorderlinePlan | None:
+    """The cheapest of the options that may fit in memory below a cost; of near ties, the one that is most likely to
+    fit. None if there is none.
     """
-    question, workload, search = search.question, search.workload, search.unrecorded()
-    confidence = question.constraints.confidence
-    if confidence <= MEDIAN_CONFIDENCE or question.companions:  # companions need memory of the same cards
+    question, workload = search.question, search.workload
+    if not borderline:
         return None
-    keep = ~plans.offloads_weights
-    if not workload.is_finite and workload.load is not Load.OFFLINE and not workload.hourly_shares:
-        keep &= least_usd_per_hour(workload, plans) < to_beat
-    plans = plans.take(np.flatnonzero(keep))
-    if not len(plans):
-        return None
-    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
-    memory, margins, likely = estimate_fit(search, plans.take(first))
-    near = ~memory.fits & (likely >= BORDERLINE_PROBABILITY)
-    if not near.any():
-        return None
-    # A plan fits with probability p: the median of the cases in which it does is the quantile p / 2.
-    level, asked = np.zeros(len(near)), NORMAL.inv_cdf(confidence)
-    level[near] = [NORMAL.inv_cdf(p / 2) / asked for p in likely[near].tolist()]
-    rows = np.flatnonzero(near[group_of_plan])
-    share = (margins.memory_share * level)[group_of_plan[rows]]
-    options = search_plans(search, plans.take(rows), breaks_ties=False, memory_share=share)
+    options = concat_tables(borderline)
     usd = measures(workload, options).usd
     least = np.fmin.reduce(usd, initial=np.inf)
     options = options.take(usd < min(to_beat, least * (1 + question.assumptions.near_tie_share)))
     if not len(options):
         return None
-    memory, _, likely = estimate_fit(search, options.plans)
+    margins, kind = confidence_margins(search, options.plans), serving_backend(workload)
+    memory = kind.estimate_memory(workload, options.plans, question.assumptions, Settings(), margins)
+    likely = serving_fit_probability(memory_left(memory, margins), question.constraints.confidence)
     usd = measures(workload, options).usd
     row = int(np.lexsort((usd, -likely))[0])
     chosen = options.plans.take(np.array([row]))
@@ -212,15 +189,8 @@ def borderline_service(search: Search[InferenceWorkload], plans: Plans, to_beat:
         probability=at(likely, row),
         needed_bytes=at(memory.needed_bytes, row),
         available_bytes=at(memory.usable_bytes, row),
+        risk=SERVICE_RISK,
     )
-
-
-def estimate_fit(search: Search[InferenceWorkload], plans: Plans) -> tuple[Memory, Margins, Column]:
-    """Memory of plans and their margins at the requested confidence, and the probability that each fits."""
-    margins, assumed = confidence_margins(search, plans), search.question.assumptions
-    memory = serving_backend(search.workload).estimate_memory(search.workload, plans, assumed, Settings(), margins)
-    left = memory_left(memory, margins)
-    return memory, margins, serving_fit_probability(left, search.question.constraints.confidence)
 
 
 def describe_degrees(tensor: Column, pipeline: Column, data: Column) -> str:
@@ -231,20 +201,33 @@ def describe_degrees(tensor: Column, pipeline: Column, data: Column) -> str:
 
 
 def borderline_run(
-    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, to_beat: float
+    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, to_beat: float = np.inf
 ) -> BorderlinePlan | None:
     """The cheapest borderline run below a cost, of types that are rejected for their memory; of near ties, the one that
     is most likely to fit. None if there is none.
 
-    The time margin is that of the requested confidence. Layouts that offload to the host are not considered.
+    The run is at least as likely to fit as the plan that the rejection of its type names. The time margin is that of
+    the requested confidence. Layouts that offload to the host are slow: they are considered without a cost to beat.
+    """
+    usual = ~(layouts.last_resort | layouts.optimizer_offload) | np.isinf(to_beat)
+    found = list[BorderlinePlan]()
+    for likely, types in rejected_at_the_border(search.rejections).items():
+        rows = np.flatnonzero(np.isin(layouts.accelerator, types) & usual)
+        plan = likely_run(search, counts, layouts.take(rows), likely, to_beat) if len(rows) else None
+        found += [] if plan is None else [plan]
+    most = min((plan.usd for plan in found), default=0.0) * (1 + search.question.assumptions.near_tie_share)
+    return max((plan for plan in found if plan.usd <= most), key=lambda plan: plan.probability, default=None)
+
+
+def likely_run(
+    search: Search[TrainingWorkload], counts: Counts, layouts: TrainingPlans, likely: float, to_beat: float
+) -> BorderlinePlan | None:
+    """The cheapest run below a cost that fits in memory with at least a probability, but not at the requested
+    confidence; of near ties, the one that is most likely to fit. None if there is none.
     """
     question, workload = search.question, search.workload
-    types, usual = rejected_at_the_border(search.rejections), ~(layouts.last_resort | layouts.optimizer_offload)
-    rows = np.flatnonzero(np.isin(layouts.accelerator, types) & usual) if types else np.zeros(0, np.int64)
-    if not len(rows):
-        return None
     asked = layouts.stack.margins.asked
-    at_border = with_memory_confidence(layouts.take(rows), BORDERLINE_PROBABILITY)
+    at_border = with_memory_confidence(layouts, likely - 10**-PROBABILITY_DIGITS)
     runs = smallest_runs(workload, counts, at_border, question, search.unrecorded().rejections)
     usd = run_measures(counts, runs).usd
     known = ~np.isnan(runs.cost.usd_per_hour)
@@ -254,8 +237,8 @@ def borderline_run(
         return None
     usd = run_measures(counts, runs).usd
     runs = runs.take(usd <= usd.min() * (1 + question.assumptions.near_tie_share))
-    usd, likely = run_measures(counts, runs).usd, fit_probability(runs.plans, runs.run.memory)
-    row = int(np.lexsort((usd, -likely))[0])
+    usd, fits = run_measures(counts, runs).usd, fit_probability(runs.plans, runs.run.memory)
+    row = int(np.lexsort((usd, -fits))[0])
     chosen, run = runs.plans.take(np.array([row])), runs.run.take(np.array([row]))
     (at_sale,) = describe_sold_machines(search.catalog, chosen.offered, question.today, question.economics.discounts)
     if at_sale.price is None or at_sale.provider is None:
@@ -267,16 +250,18 @@ def borderline_run(
     framework = product_name(search.catalog.engines[int(chosen.framework[0])])
     degrees = describe_degrees(chosen.tensor_parallel, chosen.pipeline_parallel, run.data_parallel)
     kept = ACTIVATION_CHECKPOINTING[int(chosen.activation_checkpointing[0])]
+    moved = " and ".join(text for name, text in OFFLOADED_PARTS.items() if getattr(chosen, name)[0])
     return BorderlinePlan(
         at_sale=at_sale,
-        layout=f"{framework}, {degrees}, activation checkpointing {kept}",
+        layout=f"{framework}, {degrees}, activation checkpointing {kept}{moved and f', {moved} in host memory'}",
         accelerators=at(run.nodes * chosen.accelerators_per_node, 0),
         usd_per_hour=at(runs.cost.usd_per_hour, row),
         usd_total=at(usd_total(runs.cost.usd_per_hour, runs.run.wall_s), row),
         usd=at(usd, row),
-        probability=at(likely, row),
+        probability=at(fits, row),
         needed_bytes=needed,
         available_bytes=available,
+        risk=RUN_RISK,
     )
 
 

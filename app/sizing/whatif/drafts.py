@@ -78,7 +78,7 @@ def size_with_draft(
     """
     search = Search.start(question, catalog, NullRejections(catalog.accelerators)).of(workload)
     drafting = with_draft(first.plans, workload.model, head.speculative)
-    _, _, speed = feasible_plans(search, drafting, confidence_margins(search, drafting), Settings())
+    _, _, speed, _ = feasible_plans(search, drafting, confidence_margins(search, drafting), Settings())
     if not len(speed) or not speed.has_capacity.all():
         return None
     gain = speed.planned_capacity_per_s(workload) / plain.capacity_per_s

@@ -177,7 +177,7 @@ def test_what_fits_but_for_its_margin_is_said_to_fit_as_predicted(within: float,
         workload, plans, question.assumptions, Settings(), Margins.without_margin(1)
     )
     share = plain.needed_bytes / plain.capacity_bytes + within * 0.04
-    rows, _, _ = feasible_plans(search, plans, margins, Settings(memory_fraction=share))
+    rows = feasible_plans(search, plans, margins, Settings(memory_fraction=share))[0]
     assert len(rows) == 0
     (rejection,) = rejections.by_accelerator.values()
     assert rejection.code == "out_of_memory"

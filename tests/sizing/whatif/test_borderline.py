@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,15 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from app.sizing.columns import GIB
+from app.sizing.decisions.rejections import Rejections
+from app.sizing.decisions.search import Search
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import BORDERLINE_PROBABILITY, Answer, Cheaper
+from app.sizing.serving import search as serving_search
+from app.sizing.serving.options import Options
+from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.prices import ranking_cost_usd
 from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
@@ -45,11 +51,11 @@ def offers_of(answer: Answer) -> list[Cheaper]:
     return [each for each in answer.cheaper_if if FIT.match(each.accepting)]
 
 
-@pytest.mark.parametrize(("workload", "gib"), [(SLOW_CHAT, 19.0), (TUNING, 12.0)])
+@pytest.mark.parametrize(("workload", "gib", "confidence"), [(SLOW_CHAT, 19.0, 0.8), (TUNING, 12.0, 0.95)])
 def test_a_cheaper_borderline_plan_is_offered_with_its_probability_and_near_miss(
-    workload: InferenceWorkload | TrainingWorkload, gib: float
+    workload: InferenceWorkload | TrainingWorkload, gib: float, confidence: float
 ) -> None:
-    answer = ask(workload, gib)
+    answer = ask(workload, gib, confidence=confidence)
     assert {each.accelerator.slug for each in answer.recommendations} == {"acme-big"}
     (card,) = offers_of(answer)
     assert (card.accelerator, card.total_accelerators, card.usd_per_hour) == ("acme-card", 1, 0.8)
@@ -71,11 +77,50 @@ def test_without_a_borderline_plan_an_answer_stays_as_it_is(
     assert answer == ask(workload, gib)
 
 
-def test_the_probability_is_that_of_the_rejection() -> None:
-    answer = ask(SLOW_CHAT, 19.0)
+def test_a_search_sizes_borderline_plans_apart_from_those_that_fit() -> None:
+    catalog = with_card(19.0)
+    question, tables, found = Question(SLOW_CHAT), [None, list[Options](), list[Options]()], []
+    for table, brief in zip(tables, (False, False, True), strict=True):
+        rejections = Rejections(catalog.accelerators)
+        search = Search.start(replace(question, first_only=brief), catalog, rejections).of(SLOW_CHAT)
+        options = search_plans(search, enumerate_allowed_plans(search), borderline=table)
+        found.append((options.plans.stacks.rows.tolist(), options.fleet.replicas.tolist(), rejections.by_accelerator))
+    assert found[0] == found[1] == found[2]
+    assert tables[1] and not tables[2]
+    (border,) = tables[1]
+    assert {catalog.accelerators[i].slug for i in border.accelerator.tolist()} == {"acme-card"}
+
+
+def test_a_borderline_plan_takes_no_search_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, real = Counter[float](), serving_search.feasible_plans
+    for gib in (12.0, 19.0):
+
+        def count(*given: Any, gib: float = gib, **options: Any) -> Any:
+            searched[gib] += 1
+            return real(*given, **options)
+
+        monkeypatch.setattr(serving_search, "feasible_plans", count)
+        assert bool(offers_of(ask(SLOW_CHAT, gib))) == (gib == 19.0)
+    assert searched[19.0] == searched[12.0]
+
+
+@pytest.mark.parametrize(
+    ("workload", "gib", "confidence"), [(SLOW_CHAT, 19.0, 0.8), (TUNING, 12.0, 0.95), (TUNING, 18.0, 0.95)]
+)
+def test_an_offer_is_as_likely_as_the_rejection_of_its_type_says(
+    workload: InferenceWorkload | TrainingWorkload, gib: float, confidence: float
+) -> None:
+    answer = ask(workload, gib, confidence=confidence)
     (card,) = offers_of(answer)
     (rejection,) = [each for each in answer.rejected if each.accelerator == "acme-card"]
     assert card.accepting.startswith(f"a plan that is {rejection.fit_probability * 100:.0f} % likely to fit")
+
+
+def test_a_run_that_is_less_likely_to_fit_than_the_rejection_says_is_not_offered() -> None:
+    answer = ask(TUNING, 12.0)
+    (rejection,) = [each for each in answer.rejected if each.accelerator == "acme-card"]
+    assert rejection.fit_probability > 0.5
+    assert not offers_of(answer)
 
 
 def test_a_borderline_plan_is_sized_for_the_median_case_in_which_it_fits() -> None:
@@ -95,6 +140,7 @@ def test_where_nothing_fits_the_borderline_plan_is_named_last(
     assert not answer.recommendations
     effect = answer.sensitivity[-1]
     assert FIT.search(effect.change)
+    assert ("in host memory" in effect.change) == (workload is TUNING)
     assert effect.effect.startswith("feasible with 1 × Acme Card at ") and "if it fits" in effect.effect
     assert "likely to fit in memory (" not in answer.summary
 
