@@ -93,8 +93,7 @@ def find_early_knee(case: Case, seen: Sequence[LoadObservation], first: int, cur
         yield build_finding(
             "early_knee",
             f"Latency is as expected up to {format_number(seen[first - 1].requests_per_s if first else 0.0)} "
-            "requests/s. At "
-            f"{format_number(point.requests_per_s)} requests/s it matches the expectation for "
+            f"requests/s. At {format_number(point.requests_per_s)} requests/s it matches the expectation for "
             f"{format_number(carried)} requests/s.",
             share,
             (Evidence("knee_requests_per_s", point.requests_per_s, carried, "requests/s"),),
@@ -132,8 +131,7 @@ def find_overload(case: Case) -> Iterator[Finding]:
     yield build_finding(
         "overloaded",
         f"{format_number(rate)} requests/s arrive. The capacity within the limits is "
-        f"{format_number(p.requests_per_s_capacity)} "
-        "requests/s.",
+        f"{format_number(p.requests_per_s_capacity)} requests/s.",
         share,
         (Evidence("requests_per_s", rate, p.requests_per_s_capacity, "requests/s"),),
         share if carries else None,
@@ -190,8 +188,7 @@ def find_bursts(case: Case) -> Iterator[Finding]:
     yield build_finding(
         "bursts",
         f"Bursts reach {format_number(peak)} requests/s. The capacity is {format_number(p.requests_per_s_capacity)} "
-        "requests/s, the "
-        f"mean rate {format_number(rate)} requests/s.",
+        f"requests/s, the mean rate {format_number(rate)} requests/s.",
         share,
         (Evidence("peak_requests_per_s", peak, p.requests_per_s_capacity, "requests/s"),),
     )
@@ -209,8 +206,7 @@ def find_saturation(case: Case) -> Iterator[Finding]:
     yield build_finding(
         "saturated",
         f"Each replica runs {format_number(s.running or 0.0)} requests and queues {format_number(s.waiting)}. "
-        "Throughput is near "
-        f"capacity.",
+        "Throughput is near capacity.",
         share,
         (Evidence("requests_per_s", s.requests_per_s, carried, "requests/s"),),
     )
@@ -703,8 +699,7 @@ def find_stalled_tokens(case: Case) -> Iterator[Finding]:
     yield build_finding(
         "stalled_tokens",
         f"The p99 inter-token latency is {format_number(ratio)} times the "
-        f"{'median' if s.inter_token_p50_s else 'expected median'} (expected: "
-        f"{format_number(expected)} times).",
+        f"{'median' if s.inter_token_p50_s else 'expected median'} (expected: {format_number(expected)} times).",
         share,
         (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
         share,

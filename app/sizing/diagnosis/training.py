@@ -351,8 +351,7 @@ def find_poor_scaling(case: Case) -> Iterator[Finding]:
     yield build_finding(
         "poor_scaling",
         f"Scaling efficiency from {format_number(first.accelerators)} to {format_number(last.accelerators)} "
-        "accelerators is "
-        f"{format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
+        f"accelerators is {format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
         share,
         (Evidence("scaling_efficiency", seen, expected, "1"),),
         share,

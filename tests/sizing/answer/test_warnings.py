@@ -383,9 +383,8 @@ def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
     assert set(PriceKind) - set(USUAL_QUANTITY_ASSUMPTIONS) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
     found = present(quantity_warning(case(cost(), nodes=54, total_accelerators=432)))
     assert found.text == (
-        "This option uses 432 accelerators. Sellers with this type of price "
-        f"({PRICE_KIND_TEXTS[PriceKind.PROVIDER]}) rarely have more than 64 at once. "
-        "Confirm availability and price."
+        f"This option uses 432 accelerators. Sellers with this type of price ({PRICE_KIND_TEXTS[PriceKind.PROVIDER]}) "
+        "rarely have more than 64 at once. Confirm availability and price."
     )
 
 
