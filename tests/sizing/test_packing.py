@@ -364,13 +364,6 @@ def test_a_card_that_is_dearer_for_the_first_model_leads_where_it_suits_all() ->
     assert packed.packing.cheaper == "together"
 
 
-def test_only_where_money_decides_are_more_types_sought() -> None:
-    question = Question(QUIET, companions=(Companion("other", QUIET),), limit=1)
-    assert with_enough_finalists(question).limit == int(question.assumptions.packed_types)
-    assert with_enough_finalists(replace(question, objective=Objective.LATENCY)).limit == 1
-    assert with_enough_finalists(replace(question, companions=())).limit == 1
-
-
 @pytest.mark.parametrize(("companions", "wanted", "tried"), [(1, 3, 3), (3, 3, 3), (4, 3, 2), (8, 3, 1), (1, 50, 6)])
 def test_many_companions_are_tried_on_fewer_types(companions: int, wanted: int, tried: int) -> None:
     assumed = replace(Assumptions(), packed_types=wanted)
