@@ -104,10 +104,8 @@ class Symbol:
 def assumptions_and_coefficients() -> dict[str, tuple[str, str, str]]:
     """(unit, meaning, origin) of every assumption and fitted coefficient, by name."""
     rows = {}
-    for part in reversed(Assumptions.__mro__[1:]):
-        for f in fields(part) if hasattr(part, "__dataclass_fields__") else ():
-            at = f"{part.__module__.replace('.', '/')}.py"
-            rows[f.name] = (f.metadata["unit"], f.metadata["reason"], f"assumption, {at}")
+    for f in fields(Assumptions):
+        rows[f.name] = (f.metadata["unit"], f.metadata["reason"], "assumption, app/sizing/data/assumptions.csv")
     with (ROOT / "app" / "catalog" / "data" / "coefficients.csv").open() as file:
         for row in csv.DictReader(file):
             field = field_named(row["name"])

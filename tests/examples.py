@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from httpx2 import Response
 
@@ -28,6 +28,8 @@ from app.sizing.workload import (
     Slo,
     TrainingWorkload,
 )
+
+Value = TypeVar("Value")
 
 BODIES = Path(__file__).parent / "api" / "bodies"
 
@@ -164,6 +166,12 @@ def body(name: str) -> dict[str, Any]:
 
 def body_names(kind: str) -> list[str]:
     return sorted(p.stem for p in BODIES.glob(f"{kind}*.json"))
+
+
+def present(value: Value | None) -> Value:
+    """The value, which the test expects not to be None."""
+    assert value is not None
+    return value
 
 
 def answer_of(response: Response, status: int = 200) -> dict[str, Any]:

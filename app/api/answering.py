@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import date
 from itertools import accumulate
 from typing import Any
@@ -35,10 +35,7 @@ from app.compiled import engine_version
 from app.db import PUBLIC
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, MIXED_FLEET, Bill, Settlement, build_bill, option_title
-from app.sizing.assumptions.answer import AnswerAssumptions, DecisionsAssumptions
-from app.sizing.assumptions.hardware import HardwareAssumptions, MachineAssumptions
-from app.sizing.assumptions.serving import DayAssumptions, ServingAssumptions
-from app.sizing.assumptions.training import TrainingAssumptions
+from app.sizing.assumptions import names_in
 from app.sizing.decisions.machines import with_relevant_measurements
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.listings import INVENTORY
@@ -62,20 +59,12 @@ FEWEST_CHEAPER, MAX_CHEAPER_DROPPED = 2, 6
 FAILURE_INTERVALS = 6
 COMPARISON_CODES = ("comparison",)
 ALWAYS_KEPT_CODES = ("memory", "published_use", *COMPARISON_CODES)
-ASSUMPTION_GROUPS = (
-    AnswerAssumptions,
-    DayAssumptions,
-    HardwareAssumptions,
-    MachineAssumptions,
-    ServingAssumptions,
-    TrainingAssumptions,
-    DecisionsAssumptions,
-)
+ASSUMPTION_AREAS = ("answer", "day", "hardware", "machine", "serving", "training", "decisions")
 # Assumptions that the page offers knobs for; it needs them with their ranges.
 PAGE_KNOBS = ("target_utilization", "confidence", "horizon_months", "electricity_usd_per_kwh", "pue")
 # Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
 ASSUMPTION_ORDER = tuple(
-    field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)) if field.name not in PAGE_KNOBS
+    name for area in ASSUMPTION_AREAS for name in reversed(names_in(area)) if name not in PAGE_KNOBS
 )
 
 Document = dict[str, Any]

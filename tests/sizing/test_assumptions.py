@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import Field, fields
+from typing import Any
 
 import pytest
 
-from app.sizing.assumptions import Assumptions
+from app.sizing.assumptions import ROWS, Assumptions, names_in, with_rows
+from app.sizing.facts import InvalidFact
+from app.sizing.model.figures import CountingFigures
 
 
 def test_assumptions_refuse_what_is_out_of_range() -> None:
@@ -18,12 +21,21 @@ def test_assumptions_refuse_what_is_out_of_range() -> None:
         Assumptions().with_overrides({"luck": 1})
 
 
-def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_from() -> None:
-    for field in fields(Assumptions):
-        facts = field.metadata
-        assert facts["low"] <= field.default <= facts["high"], field.name
-        assert all(facts[k] for k in ("unit", "reason", "source", "as_of")), field.name
-        assert len(facts["reason"]) <= 60, field.name
+@pytest.mark.parametrize("field", [*fields(Assumptions), *fields(CountingFigures)], ids=lambda f: f.name)
+def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_from(field: Field[Any]) -> None:
+    facts = field.metadata
+    assert facts["low"] <= field.default <= facts["high"]
+    assert all(facts[k] for k in ("unit", "reason", "source", "as_of"))
+    assert len(facts["reason"]) <= 60 or field.name in names_in("counting")  # answers show no figures of counting
+
+
+def test_every_row_is_declared_once_in_the_order_of_the_file() -> None:
+    assert [*ROWS] == [f.name for f in (*fields(Assumptions), *fields(CountingFigures))]
+
+
+def test_a_declared_name_without_a_row_is_refused() -> None:
+    with pytest.raises(InvalidFact, match="'luck' has no row"):
+        with_rows(type("Lucky", (), {"__annotations__": {"luck": float}}))
 
 
 def test_what_is_read_is_noted_once_and_what_is_set_is_asked_for() -> None:

@@ -26,7 +26,7 @@ from app.sizing.workload import (
     draw_population,
     group_populations,
 )
-from tests.examples import CHAT, registered
+from tests.examples import CHAT, present, registered
 from tests.sizing.serving.test_load_curves import found
 from tests.sizing.small import SMALL
 
@@ -173,8 +173,7 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
     both = together(replace(SHORTER, peak_per_s=40.0, average_per_s=10.0), replace(LONGER, peak_per_s=10.0))
     answer = recommend_hardware(Question(both, limit=2, assumptions=FEW), SMALL)
     first, *others = answer.recommendations
-    shared = first.estimate.shared
-    assert shared is not None
+    shared = present(first.estimate.shared)
     assert all(ranked.estimate.shared is None for ranked in others)
     assert (
         [each.name for each in shared.by_class]

@@ -62,6 +62,7 @@ from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 from app.sizing.result import Day, Failure, ScaleOut, ZeroDay
 from app.sizing.workload import HOURS, Redundancy
+from tests.examples import present
 
 ECONOMICS = Economics(electricity_usd_per_kwh=0.1, pue=1.25)
 
@@ -660,8 +661,7 @@ SMALL = replace(
 
 def test_hours_and_money_add_up() -> None:
     first, second = asked(), asked(SMALL)
-    day = merge_days(first, second)
-    assert day is not None
+    day = present(merge_days(first, second))
     assert day.fixed.usd_per_day == pytest.approx(900 * 24)
     assert day.autoscaled.replica_hours == first.autoscaled.replica_hours + second.autoscaled.replica_hours
     assert [h.replicas for h in day.hours] == [
@@ -672,25 +672,17 @@ def test_hours_and_money_add_up() -> None:
     assert [f.what for f in day.failures] == ["prefill replica", "prefill machine", "decode replica", "decode machine"]
 
 
-def test_the_slower_pool_says_how_long_a_start_takes_and_whether_ramps_are_carried() -> None:
-    first, second = asked(), asked(SMALL)
-    day = merge_days(first, second)
-    assert day is not None
-    assert day.cold_start == second.cold_start
-    assert day.scale_to_zero.first_request_s == second.scale_to_zero.first_request_s
-    jump = merge_days(asked(replace(SERVICE, shares=JUMP)), second)
-    assert jump is not None
+def test_the_slower_pool_says_whether_ramps_are_carried() -> None:
+    jump = present(merge_days(asked(replace(SERVICE, shares=JUMP)), asked(SMALL)))
     assert jump.scale_out.why.startswith("The prefill pool: ")
     assert not jump.scale_out.fast_enough
 
 
 def test_without_a_price_of_one_there_is_none_of_both_and_each_says_how_it_is_paid() -> None:
     unpriced = replace(SMALL, usd_per_hour=None, pricing=None)
-    day = merge_days(asked(), asked(unpriced))
-    assert day is not None
+    day = present(merge_days(asked(), asked(unpriced)))
     assert (day.fixed.usd_per_day, day.autoscaled.usd_per_day) == (None, None)
-    owned = merge_days(asked(), asked(replace(SMALL, pricing=PricingModel.OWNED)))
-    assert owned is not None
+    owned = present(merge_days(asked(), asked(replace(SMALL, pricing=PricingModel.OWNED))))
     assert owned.autoscaled.note.startswith("Prefill: ")
     assert merge_days(asked(), None) is None
 
@@ -724,10 +716,7 @@ def test_less_load_is_never_less_idle() -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_a_fixed_backlog_is_that_of_a_replay_and_is_worked_off_in_turn() -> None:
-    for peak, left, whole, back_s in ((100.0, 60.0, 150.0, 90), (100.0, 120.0, 150.0, 90), (10.0, 0.0, 11.0, 300)):
-        queued = backlog_requests(np.arange(601.0), peak, left, whole, float(back_s))
-        assert queued == pytest.approx(replayed(peak, left, whole, back_s, 600), abs=1e-9)
+def test_a_backlog_is_worked_off_in_turn() -> None:
     ahead = np.array([0.0, 300.0, 599.0, 601.0, 900.0])
     assert wait_s(ahead, np.full(5, 60.0), 10.0, 30.0).tolist() == pytest.approx(
         [0.0, 30.0, 59.9, 60 + 1 / 30, 60 + 300 / 30]
@@ -791,8 +780,8 @@ def test_two_pools_stop_together_and_the_slower_one_is_named() -> None:
     assert slower_scale_out(fast, slow).why == "The decode pool: slow."
     assert slower_scale_out(fast, replace(fast, replicas_per_minute=1.0)).why == "The prefill pool: fast."
     one, other = asked(), asked(SMALL)
-    merged = merge_days(one, other)
-    assert merged is not None and merged.autoscaled.usd_per_day is not None
+    merged = present(merge_days(one, other))
+    assert merged.autoscaled.usd_per_day is not None
     for field in ("least_replicas", "warm_replicas", "replica_hours", "usd_per_day"):
         parts = [getattr(day.autoscaled, field) for day in (one, other)]
         assert getattr(merged.autoscaled, field) == pytest.approx(sum(parts))
@@ -821,8 +810,7 @@ def test_both_pools_start_as_the_slower_one_whichever_it_is() -> None:
     quick, slow = asked(), asked(SMALL)
     assert slow.cold_start.seconds > quick.cold_start.seconds
     for pair in ((quick, slow), (slow, quick)):
-        merged = merge_days(*pair)
-        assert merged is not None
+        merged = present(merge_days(*pair))
         assert merged.cold_start == slow.cold_start
         assert merged.scale_to_zero.first_request_s == slow.scale_to_zero.first_request_s
         assert [h.requests_per_s for h in merged.hours] == [h.requests_per_s for h in pair[0].hours]
@@ -832,8 +820,7 @@ def test_warm_replicas_of_both_pools_are_added() -> None:
     jump = asked(replace(SERVICE, shares=JUMP, starting=replace(RENTED, stored_bytes=700e9)))
     small = asked(replace(SMALL, shares=JUMP))
     assert jump.autoscaled.warm_replicas > 0 and small.autoscaled.warm_replicas > 0
-    merged = merge_days(jump, small)
-    assert merged is not None
+    merged = present(merge_days(jump, small))
     assert merged.autoscaled.warm_replicas == jump.autoscaled.warm_replicas + small.autoscaled.warm_replicas
     assert merged.autoscaled.least_replicas == jump.autoscaled.least_replicas + small.autoscaled.least_replicas
 

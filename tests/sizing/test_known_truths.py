@@ -16,7 +16,7 @@ from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from app.sizing.workload.inference import usual_e2e_s
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, registered
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, present, registered
 
 IDLE = replace(
     CHAT,
@@ -226,8 +226,7 @@ def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
 def capacity(catalog: Catalog, workload: InferenceWorkload, **deployment: object) -> tuple[float, float]:
     """(samples or output tokens per second, prompt tokens per second) of a deployment."""
     asked = Deployment(total_accelerators=1, **deployment)  # type: ignore[arg-type]
-    found = estimate_deployment(Question(workload), asked, catalog).performance
-    assert found is not None
+    found = present(estimate_deployment(Question(workload), asked, catalog).performance)
     return found.samples_per_s or found.output_tokens_per_s or 0.0, found.prefill_tokens_per_s or 0.0
 
 

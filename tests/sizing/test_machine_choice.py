@@ -20,7 +20,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load, Slo, TrainingWorkload
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, registered
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, present, registered
 
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 BATCH = replace(CHAT, model=MIXTURE, load=Load.OFFLINE)
@@ -91,8 +91,7 @@ def test_naming_nothing_is_never_slower_than_naming_a_machine(
     named = judged(catalog, workload, replace(deployment, system=data.draw(st.sampled_from(sorted(holding)))))
     if named is None:
         return
-    found = judged(catalog, workload, deployment)
-    assert found is not None
+    found = present(judged(catalog, workload, deployment))
     assert found.fits >= named.fits
     assert not named.fits or rate(found) * NEAR_TIE >= rate(named) * (1 - 1e-9)
 
@@ -124,8 +123,7 @@ def test_accelerators_that_are_only_rented_singly_share_an_unpriced_machine_of_u
 ) -> None:
     """Where the limits or the layout need several of them."""
     assert not systems_holding(catalog, "amd-mi350x", 2)
-    found = judged(catalog, workload, deployment)
-    assert found is not None
+    found = present(judged(catalog, workload, deployment))
     assert found.cost is None or found.cost.usd_per_hour is None
     assert found.deployment.total_accelerators == 8 * (found.deployment.nodes or 0)
 
@@ -133,8 +131,9 @@ def test_accelerators_that_are_only_rented_singly_share_an_unpriced_machine_of_u
 @pytest.mark.parametrize("size", [64, 256])
 def test_a_large_run_does_not_rent_accelerators_one_by_one(catalog: Catalog, size: int) -> None:
     """The only firm price of a GB300 is that of a single one; racks exist."""
-    found = judged(catalog, replace(RUN, global_batch=512), Deployment("nvidia-gb300-279gb", total_accelerators=size))
-    assert found is not None
+    found = present(
+        judged(catalog, replace(RUN, global_batch=512), Deployment("nvidia-gb300-279gb", total_accelerators=size))
+    )
     assert found.deployment.system == "gb300-nvl72"
     assert found.deployment.nodes == -(-size // 72)
 

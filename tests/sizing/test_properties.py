@@ -26,7 +26,7 @@ from app.sizing.result import Answer
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, present
 from tests.sizing.scores import shown_performance
 from tests.sizing.small import ONE_MORE
 
@@ -113,8 +113,7 @@ def test_the_first_is_at_most_a_near_tie_dearer_than_another_and_says_so(catalog
 def test_nothing_ranked_exceeds_its_memory_and_parts_sum(catalog: Catalog, workload: InferenceWorkload) -> None:
     answer = recommend_hardware(Question(workload, limit=50), catalog)
     for ranked in answer.recommendations:
-        memory = ranked.estimate.memory
-        assert memory is not None
+        memory = present(ranked.estimate.memory)
         assert memory.total_bytes <= memory.usable_bytes * (1 + 1e-9)
         assert memory.usable_bytes <= memory.capacity_bytes
         parts = (memory.weights_bytes, memory.kv_cache_bytes, memory.activation_bytes, memory.overhead_bytes)
@@ -165,8 +164,7 @@ def test_every_type_is_ranked_or_turned_down(
 def test_every_ranked_plan_meets_the_limits_it_was_given(catalog: Catalog, workload: InferenceWorkload) -> None:
     answer = recommend_hardware(Question(workload, limit=5), catalog)
     for ranked in answer.recommendations:
-        performance = ranked.estimate.performance
-        assert performance is not None
+        performance = present(ranked.estimate.performance)
         stable_per_s = performance.unstable_above_requests_per_s or 0  # the reserve is a share of it
         assert workload.peak_per_s <= workload.target_utilization * stable_per_s * (1 + 1e-6)
         assert (performance.utilization_at_peak or 0) <= 1 + 1e-6
@@ -362,15 +360,15 @@ def test_load_kinds_agree_on_the_same_operating_point(catalog: Catalog) -> None:
         max_batch=256,
     )
     flat = replace(CHAT, input_tokens=Lengths(1024), output_tokens=Lengths(256), slo=Slo(None, None, None, 95))
-    closed = estimate_deployment(
-        Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, catalog
-    ).performance
-    assert closed is not None
+    closed = present(
+        estimate_deployment(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, catalog).performance
+    )
     assert closed.tpot is not None
     rate = (closed.output_tokens_per_s or 0.0) / 256
-    opened = estimate_deployment(
-        Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, catalog
-    ).performance
-    assert opened is not None
+    opened = present(
+        estimate_deployment(
+            Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, catalog
+        ).performance
+    )
     # a closed loop leaves a slot empty while its next request is taken in
     assert opened.batch_at_peak == pytest.approx(64, rel=0.06)

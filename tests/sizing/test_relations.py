@@ -21,7 +21,7 @@ from app.sizing.result import Answer, Level
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
-from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN, present, registered
 from tests.sizing.scores import best_score
 
 SLOW = settings(max_examples=12)
@@ -132,8 +132,7 @@ def is_plain(answer: Answer) -> None:
     for ranked in answer.recommendations:
         text = " ".join(reason.text for reason in ranked.estimate.explanation)
         assert not {"nan", "inf"} & set(text.split())
-        p = ranked.estimate.performance
-        assert p is not None
+        p = present(ranked.estimate.performance)
         point = getattr(p, p.interval.quantity)
         assert 0 <= p.interval.low <= point <= p.interval.high
         assert p.mfu is None or p.mfu * p.interval.high <= point * (1 + 1e-9)

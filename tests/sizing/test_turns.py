@@ -22,7 +22,7 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
-from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
+from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, present, registered
 from tests.sizing.scores import best_score
 from tests.sizing.serving.given import planned
 from tests.sizing.small import ONE_MORE
@@ -98,8 +98,7 @@ def test_what_is_recommended_is_as_sure_as_asked(catalog: Catalog, workload: Inf
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
     for estimate_ in find_finalists(Search.start(asked, catalog)).estimates:
-        sure = estimate_.assurance
-        assert sure is not None
+        sure = present(estimate_.assurance)
         assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
 
 
@@ -253,7 +252,6 @@ def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(catalog: Catalog) -
     capacities = []
     for rate in (0.1, 1.0, 20.0):
         asked = Question(replace(agents, peak_per_s=rate, average_per_s=rate))
-        performance = estimate_deployment(asked, deployment, catalog).performance
-        assert performance is not None
+        performance = present(estimate_deployment(asked, deployment, catalog).performance)
         capacities.append(performance.requests_per_s_capacity)
     assert capacities[0] == capacities[1] == capacities[2]

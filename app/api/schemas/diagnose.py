@@ -18,8 +18,6 @@ from app.observed.logs import FORMATS
 from app.sizing.columns import GIB
 from app.sizing.diagnosis.case import (
     DevicesObservation,
-    Evidence,
-    Finding,
     LoadObservation,
     MemoryObservation,
     Observations,
@@ -28,6 +26,7 @@ from app.sizing.diagnosis.case import (
     TrainingObservation,
 )
 from app.sizing.diagnosis.diagnose import Diagnosis
+from app.sizing.diagnosis.findings import Evidence, Finding
 from app.sizing.diagnosis.memory import MemoryTerm
 
 # Fields whose strings may contain line breaks.

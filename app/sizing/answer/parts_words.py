@@ -89,10 +89,9 @@ def host_weight_reasons(
     gib, rate = at(on.weights_bytes, row) / GIB, at(on.bytes_per_s, row) / GB
     text = (
         f"{gib:,.1f} GiB of the weights ({percent(at(on.weights_share, row))}) are in host memory: "
-        f"{describe_host_parts(workload, judged.plans, row)}. The host reads them at about {format_number(rate)} "
-        "GB/s and takes "
-        f"{percent(share_of_step)} of each step. The host's speed is estimated from data sheets: measure it before "
-        "deciding."
+        f"{describe_host_parts(workload, judged.plans, row)}. The host reads them at about {format_number(rate)} GB/s "
+        f"and takes {percent(share_of_step)} of each step. The host's speed is estimated from data sheets: measure it "
+        "before deciding."
     )
     yield Reason("weights_on_host", text, "weights_on_host_gib", gib, "GiB")
 

@@ -144,9 +144,8 @@ def host_reasons(judged: JudgedPasses, row: int) -> Iterator[Reason]:
     )
     if serial_s > each_s / cores:
         text = (
-            f"One server process dispatches at most {format_quantity(1 / serial_s, 'request')}/s. A faster "
-            "accelerator does "
-            "not raise this limit."
+            f"One server process dispatches at most {format_quantity(1 / serial_s, 'request')}/s. A faster accelerator "
+            "does not raise this limit."
         )
         yield Reason("host", text, "requests_per_s", 1 / serial_s, "requests/s")
         return

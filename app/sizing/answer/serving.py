@@ -328,8 +328,7 @@ def network_reasons(judged: PlanEvaluations[Any, Any, Any], row: int) -> Iterato
     if apart and np.isnan(plans.node.network_bytes_per_s[row]):
         text = (
             f"Each replica spans {format_count(spanned, 'machine')}. The listing does not state the network between "
-            "them, "
-            "so a typical one is assumed. Measure yours."
+            "them, so a typical one is assumed. Measure yours."
         )
         yield Reason("network_assumed", text, "machines_per_replica", spanned, "machines")
 

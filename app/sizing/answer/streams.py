@@ -250,9 +250,8 @@ def scheduler_delay_reasons(
     preempted = curve.interpolate_value(curve.preempted, load)
     if preempted >= MIN_REPORTED_PREEMPTIONS:
         text = (
-            f"The KV cache is full at times: the scheduler preempts and recomputes {format_number(preempted * 100)} "
-            "of 100 "
-            "requests."
+            f"The KV cache is full at times: the scheduler preempts and recomputes {format_number(preempted * 100)} of "
+            "100 requests."
         )
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")
     only, batch = np.array([row]), max(curve.interpolate_proportional(curve.running, load), 1.0)

@@ -306,9 +306,8 @@ def describe_separate_services(fleet: SharedFleet | None, share: float) -> str:
         for s in fleet.separate_services
     )
     return (
-        f"{format_count(len(fleet.separate_services), 'separate service')}, {each}; together "
-        f"{format_usd(theirs)}/h. Request each class alone for its full plan. "
-        "One shared service needs "
+        f"{format_count(len(fleet.separate_services), 'separate service')}, {each}; together {format_usd(theirs)}/h. "
+        "Request each class alone for its full plan. One shared service needs "
     )
 
 

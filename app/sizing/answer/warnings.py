@@ -336,9 +336,8 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     return Notice(
         "prefix_cache_must_survive",
         f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
-        "turns. "
-        "Route all requests of a session to the same replica. "
-        f"{host}Without cache hits, a replica {bare}; with {twice} s between turns, it {later}.",
+        f"turns. Route all requests of a session to the same replica. {host}Without cache hits, a replica {bare}; with "
+        f"{twice} s between turns, it {later}.",
     )
 
 
@@ -661,9 +660,8 @@ def zones_not_verified(context: AnswerContext) -> Notice | None:
         return None
     return Notice(
         "zones_not_verified",
-        "The catalog lists regions but not their zones. "
-        f"Check that {provider_name(d.provider or '')} offers {d.instance_type or d.accelerator} in "
-        f"{workload.redundancy.zones} zones of {d.region}.",
+        f"The catalog lists regions but not their zones. Check that {provider_name(d.provider or '')} offers "
+        f"{d.instance_type or d.accelerator} in {workload.redundancy.zones} zones of {d.region}.",
     )
 
 

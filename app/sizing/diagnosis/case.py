@@ -6,8 +6,7 @@ Times are in seconds, sizes in bytes and shares from 0 to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -148,44 +147,6 @@ class Observations:
     training: TrainingObservation = TrainingObservation()
     devices: DevicesObservation = DevicesObservation()
     memory: MemoryObservation = MemoryObservation()
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Observed value of a quantity and its expected value. `expected` is None if there is no expectation."""
-
-    quantity: str
-    observed: float
-    expected: float | None
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem, its cause, its cost and a change that fixes it.
-
-    `share`: share of time, requests or money that the problem costs. `gain`: share that the change recovers. None means
-    unknown. `settings`: deployment fields after the change. `explains`: codes of findings that follow from this one, or
-    that cannot be separated from it, whatever their size. `accounts_for`: codes of findings that this one explains up
-    to its own share.
-    """
-
-    code: str
-    text: str
-    share: float | None
-    evidence: tuple[Evidence, ...]
-    cause: str
-    change: str
-    gain: float | None
-    do_not_buy: str | None = None
-    explains: tuple[str, ...] = ()
-    accounts_for: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def known_cost_share(self) -> float:
-        """Share that the finding is known to cost; 0 if the cost is unknown."""
-        return self.share or 0.0
 
 
 def excess_share(observed: float, expected: float) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from app.sizing.diagnosis.case import Case, Finding, throughputs_of
+from app.sizing.diagnosis.case import Case, throughputs_of
+from app.sizing.diagnosis.findings import Finding
 from app.sizing.diagnosis.memory import TERMS
 from app.sizing.diagnosis.service import expected_waiting
 from app.sizing.diagnosis.training import (

@@ -11,8 +11,9 @@ from app.errors import Conflict
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import GIB
 from app.sizing.diagnosis import devices, memory, service, training
-from app.sizing.diagnosis.case import Case, Finding, Observations, build_case
+from app.sizing.diagnosis.case import Case, Observations, build_case
 from app.sizing.diagnosis.coverage import observed_values, unjudged_quantities
+from app.sizing.diagnosis.findings import Finding
 from app.sizing.diagnosis.memory import MemoryTerm, memory_terms
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate

@@ -11,7 +11,8 @@ from typing import Any
 
 from app.errors import Conflict
 from app.sizing.columns import GIB
-from app.sizing.diagnosis.case import Case, Evidence, Finding
+from app.sizing.diagnosis.case import Case
+from app.sizing.diagnosis.findings import Evidence, Finding, build_finding
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import engine_named
 from app.sizing.result import DeviceMemory, Estimate
@@ -26,7 +27,6 @@ TERMS = (
     ("overhead", "overhead_bytes", "overhead_bytes"),
     ("capacity", "capacity_bytes", "capacity_bytes"),
 )
-CACHE_CODES = ("cache_full", "preemptions", "queueing", "queue_below_capacity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,14 @@ def find_out_of_memory(case: Case) -> Iterator[Finding]:
     needed = m.failed_allocation_bytes or m.needed_cache_bytes or 0.0
     free = m.cache_bytes if m.failed_allocation_bytes is None else m.free_bytes
     cause, change, settings = explain_out_of_memory(case, max(0.0, needed - (free or 0.0)))
-    yield Finding(
+    yield build_finding(
         "out_of_memory",
         describe_out_of_memory(case, needed, free),
         1.0,
         () if expected is None else error_evidence(case, expected, needed),
-        cause,
-        change,
-        None,
-        None,
-        ("much_memory", "smaller_cache"),
         settings=settings,
+        cause=cause,
+        change=change,
     )
 
 
@@ -93,16 +90,12 @@ def find_out_of_host_memory(case: Case) -> Iterator[Finding]:
         else "A process was killed (signal 9), as the system does when host memory is used up."
     )
     offloads = "turn off offloading" if usual else "start fewer processes on each machine"
-    yield Finding(
+    yield build_finding(
         "out_of_host_memory",
         text + ("" if usual is None else f" Expected need for offloaded data: {format_number(usual / GIB)} GiB."),
         1.0 if failed else None,
         (Evidence("host_memory_gib", failed / GIB, None if usual is None else usual / GIB, "GiB"),) if failed else (),
-        "The ranks of a machine read checkpoints and hold data and offloaded states in host memory, and a container or "
-        "job may be allowed less than the machine has.",
-        f"Raise the memory limit of the container or job, {offloads}, or use machines with more host memory.",
-        None,
-        "accelerators with more memory",
+        offloads=offloads,
     )
 
 
@@ -231,19 +224,12 @@ def find_other_weights(case: Case) -> Iterator[Finding]:
         return
     if abs(seen / expected.weights_bytes - 1) <= 3 * case.assumptions.diagnosed_least_share:
         return
-    more = seen > expected.weights_bytes
-    yield Finding(
-        "more_weights" if more else "fewer_weights",
+    yield build_finding(
+        "more_weights" if seen > expected.weights_bytes else "fewer_weights",
         f"The weights take {format_number(seen / GIB)} GiB per accelerator (expected: "
         f"{format_number(expected.weights_bytes / GIB)} GiB).",
         None,
         (Evidence("weights_gib", seen / GIB, expected.weights_bytes / GIB, "GiB"),),
-        "The checkpoint, its format or the split over accelerators differs from the deployment that you sent"
-        + (", or the engine stores the weights in a larger layout." if more else "."),
-        "Send the checkpoint that is loaded as model, and its format as weight_format.",
-        None,
-        "accelerators with more memory before you know the reason" if more else None,
-        ("smaller_cache", "much_memory") if more else (),
     )
 
 
@@ -267,19 +253,15 @@ def find_smaller_cache(case: Case) -> Iterator[Finding]:
     if engine is not None and engine_named(engine).small and not case.has_standing_queue:
         return  # these engines allocate the context that the user chose, and nothing waits for more
     settings: Mapping[str, Any] = {} if case.requested_deployment.memory_fraction is None else {"memory_fraction": None}
-    yield Finding(
+    found = build_finding(
         "smaller_cache",
         f"The KV cache holds {format_number(seen / scale)} {unit}. The memory allows {format_number(usual / scale)} "
         f"{unit}.",
         None,
         (Evidence(quantity, seen / scale, usual / scale, unit),),
-        "The memory fraction or context size is set low, or weights, activations or other processes take more memory.",
-        "Compare the terms of memory. Raise the memory fraction or the context size of the server.",
-        None,
-        "accelerators with more memory before the cache uses what there is",
-        CACHE_CODES if case.has_standing_queue else (),
         settings=settings,
     )
+    yield found if case.has_standing_queue else replace(found, explains=())
 
 
 CHECKS = (find_out_of_memory, find_out_of_host_memory, find_other_weights, find_smaller_cache)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import SECONDS_PER_DAY
-from app.sizing.diagnosis.case import Case, Evidence, Finding, LoadObservation, excess_share, speed_loss_share
+from app.sizing.diagnosis.case import Case, LoadObservation, excess_share, speed_loss_share
+from app.sizing.diagnosis.findings import Evidence, Finding, build_finding
 from app.sizing.question import Deployment, Question
 from app.sizing.result import LoadCurve, Percentiles, Performance
 from app.sizing.words import format_count, format_number
@@ -70,18 +71,13 @@ def largest_excess(
 def slow_at_light_load_finding(seen: LoadObservation, what: str, wait_ms: float, usual_ms: float) -> Finding:
     """Latency is too high even at light load."""
     share = excess_share(wait_ms, usual_ms)
-    return Finding(
+    return build_finding(
         "slow_at_light_load",
         f"{LATENCY_NAMES[what.split('_', maxsplit=1)[0]]} takes {format_number(wait_ms)} ms at only "
         f"{format_number(seen.requests_per_s)} requests/s (expected: {format_number(usual_ms)} ms).",
         share,
         (Evidence(what, wait_ms, usual_ms, "ms"),),
-        "Load is not the cause. The host, the kernels or a link slows every step.",
-        "Profile a single request before you investigate load.",
         share,
-        "more accelerators: even a single request is slow",
-        ("early_knee", "slow_tail", "late_first_token"),
-        ("slow_decode",),
     )
 
 
@@ -94,18 +90,14 @@ def find_early_knee(case: Case, seen: Sequence[LoadObservation], first: int, cur
     carried = max(expected_rates, default=curve.knee_per_s)
     share = excess_share(carried, point.requests_per_s)
     if share >= 2 * case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "early_knee",
             f"Latency is as expected up to {format_number(seen[first - 1].requests_per_s if first else 0.0)} "
-            "requests/s. At "
-            f"{format_number(point.requests_per_s)} requests/s it matches the expectation for "
+            f"requests/s. At {format_number(point.requests_per_s)} requests/s it matches the expectation for "
             f"{format_number(carried)} requests/s.",
             share,
             (Evidence("knee_requests_per_s", point.requests_per_s, carried, "requests/s"),),
-            "Another limit is reached before the hardware limit: batch size, KV cache, router or host.",
-            "Check waiting requests, KV cache usage and the host at that load.",
             share,
-            "faster accelerators before you know the limit",
         )
 
 
@@ -119,22 +111,8 @@ def rate_at_latency(curve: LoadCurve, what: str, wait_s: float) -> float:
 CURVE_CHECKS = (compare_load_levels,)
 
 
-WAITING_CODES = (
-    "queueing",
-    "queue_below_capacity",
-    "cache_full",
-    "preemptions",
-    "late_first_token",
-    "slow_decode",
-    "low_throughput",
-    "early_knee",
-    "slow_tail",
-    "idle_fleet",
-)
 PEAK_WINDOW_S = 10.0  # window over which the peak rate is counted, s
 BURST_DEVIATIONS = 4.0  # standard deviations above which a peak is not chance
-SLOWNESS_CODES = ("late_first_token", "slow_decode")
-FASTER_NOT_NEEDED = "faster accelerators: more accelerators of the same type are enough"
 
 
 def find_overload(case: Case) -> Iterator[Finding]:
@@ -150,19 +128,16 @@ def find_overload(case: Case) -> Iterator[Finding]:
     more = math.ceil(now * rate / p.requests_per_s_capacity)
     fleet = case.estimate_variant(with_replicas(case, more))
     carries = fleet is not None and fleet.performance is not None and not fleet.performance.overloaded
-    yield Finding(
+    yield build_finding(
         "overloaded",
         f"{format_number(rate)} requests/s arrive. The capacity within the limits is "
-        f"{format_number(p.requests_per_s_capacity)} "
-        "requests/s.",
+        f"{format_number(p.requests_per_s_capacity)} requests/s.",
         share,
         (Evidence("requests_per_s", rate, p.requests_per_s_capacity, "requests/s"),),
-        "The load exceeds the capacity of the replicas.",
-        f"Run {format_count(more, 'replica')} instead of {now}, or reject excess requests.",
         share if carries else None,
-        FASTER_NOT_NEEDED,
-        WAITING_CODES,
         settings=fleet_settings(with_replicas(case, more)) if carries else {},
+        replicas=format_count(more, "replica"),
+        now=now,
     )
 
 
@@ -210,19 +185,12 @@ def find_bursts(case: Case) -> Iterator[Finding]:
     if not any(seen and usual and usual.p50_s and case.exceeds_expected(seen, usual.p50_s) for seen, usual in medians):
         return
     share = excess_share(peak, p.requests_per_s_capacity)
-    yield Finding(
+    yield build_finding(
         "bursts",
         f"Bursts reach {format_number(peak)} requests/s. The capacity is {format_number(p.requests_per_s_capacity)} "
-        "requests/s, the "
-        f"mean rate {format_number(rate)} requests/s.",
+        f"requests/s, the mean rate {format_number(rate)} requests/s.",
         share,
         (Evidence("peak_requests_per_s", peak, p.requests_per_s_capacity, "requests/s"),),
-        "Jobs or retries start at the same time.",
-        "Spread the requests, queue them at the client, or size for the burst.",
-        None,
-        "faster accelerators before the bursts are spread out",
-        tuple(code for code in WAITING_CODES if code not in SLOWNESS_CODES),
-        SLOWNESS_CODES,
     )
 
 
@@ -235,18 +203,12 @@ def find_saturation(case: Case) -> Iterator[Finding]:
     near = carried / (1 + case.assumptions.diagnosed_slower_share)
     if not near <= s.requests_per_s <= carried or share < case.assumptions.diagnosed_idle_share:
         return
-    yield Finding(
+    yield build_finding(
         "saturated",
         f"Each replica runs {format_number(s.running or 0.0)} requests and queues {format_number(s.waiting)}. "
-        "Throughput is near "
-        f"capacity.",
+        "Throughput is near capacity.",
         share,
         (Evidence("requests_per_s", s.requests_per_s, carried, "requests/s"),),
-        "Requests arrive faster than the service answers them.",
-        "Run more replicas, or reject excess requests. Plan with the arrival rate.",
-        None,
-        FASTER_NOT_NEEDED,
-        WAITING_CODES,
     )
 
 
@@ -260,17 +222,12 @@ def find_queue_below_capacity(case: Case) -> Iterator[Finding]:
     if rate > p.requests_per_s_capacity / (1 + case.assumptions.diagnosed_slower_share):
         return
     if case.has_standing_queue and s.waiting >= 1 and case.far_exceeds_expected(s.waiting, usual):
-        yield Finding(
+        yield build_finding(
             "queue_below_capacity",
             f"{format_number(s.waiting)} requests wait per replica at {format_number(rate)} requests/s. The capacity "
             f"is {format_number(p.requests_per_s_capacity)} requests/s.",
             case.queued_share,
             (Evidence("waiting", s.waiting, usual, "requests"),),
-            "A batch limit, a full KV cache, a slow step or a component before the engine holds requests back.",
-            "Compare running requests with max_num_seqs, and KV cache usage with its limit.",
-            None,
-            "more accelerators before you know the limit",
-            ("idle_fleet",),
         )
 
 
@@ -301,16 +258,14 @@ def find_idle_fleet(case: Case) -> Iterator[Finding]:
     smaller_fleet = case.estimate_variant(with_replicas(case, needed))
     if smaller_fleet is None or smaller_fleet.performance is None or smaller_fleet.performance.overloaded:
         return
-    yield Finding(
+    yield build_finding(
         "idle_fleet",
         f"{needed:,} of {d.replicas} replicas {'is' if needed == 1 else 'are'} enough for the load.",
         share,
         (Evidence("replicas", float(d.replicas or 1), float(needed), "replicas"),),
-        "The fleet is larger than the load requires.",
-        f"Run {format_count(needed, 'replica')}, or enable autoscaling.",
         share,
-        "more accelerators",
         settings=fleet_settings(with_replicas(case, needed)),
+        replicas=format_count(needed, "replica"),
     )
 
 
@@ -330,16 +285,13 @@ def find_longer_requests(case: Case) -> Iterator[Finding]:
     )
     for what, seen, planned in mean_lengths:
         if seen and case.exceeds_expected(seen, planned) and share >= case.assumptions.diagnosed_least_share:
-            yield Finding(
+            yield build_finding(
                 f"longer_{what}",
                 f"{what.capitalize()} have {format_number(seen)} tokens on average (planned: "
                 f"{format_number(planned)}).",
                 share,
                 (Evidence(f"{what}_tokens_mean", seen, planned, "tokens"),),
-                "The traffic differs from the plan.",
-                f"Plan again with the observed lengths, or limit the length of {what}.",
                 share,
-                explains=("overloaded", "saturated", *WAITING_CODES),
             )
 
 
@@ -355,15 +307,12 @@ def find_request_errors(case: Case) -> Iterator[Finding]:
     """Requests fail."""
     share = case.service.error_share
     if share is not None and share >= case.assumptions.diagnosed_least_share / 5:
-        yield Finding(
+        yield build_finding(
             "errors",
             f"{format_number(100 * share)} % of requests fail.",
             share,
             (Evidence("error_share", share, 0.0, "1"),),
-            "Timeouts, context limits or crashes cause the failures.",
-            "Check finish reasons in the engine log before you change the size.",
             share,
-            "any hardware before the errors are understood",
         )
 
 
@@ -372,16 +321,12 @@ def find_uneven_replicas(case: Case) -> Iterator[Finding]:
     busiest = case.service.busiest_replica_share
     if busiest is not None and case.exceeds_expected(busiest, 1.0):
         share = excess_share(busiest, 1.0)
-        yield Finding(
+        yield build_finding(
             "uneven_replicas",
             f"The busiest replica carries {format_number(busiest)} times the mean load.",
             share,
             (Evidence("busiest_replica_share", busiest, 1.0, "1"),),
-            "The router balances requests instead of tokens, or pins sessions to replicas.",
-            "Route by requests in flight or by free KV cache.",
             share,
-            "more replicas: the busiest replica would stay overloaded",
-            WAITING_CODES,
         )
 
 
@@ -393,27 +338,21 @@ def find_start_problems(case: Case) -> Iterator[Finding]:
     usual = p.cold_start_s
     if s.cold_start_s and case.exceeds_expected(s.cold_start_s, 2 * usual):
         often = s.restarts_per_day
-        yield Finding(
+        yield build_finding(
             "slow_start",
             f"A replica takes {format_number(s.cold_start_s)} s to start (expected: {format_number(usual)} s).",
             None if not often else min(1.0, often * (s.cold_start_s - usual) / SECONDS_PER_DAY),
             (Evidence("cold_start_s", s.cold_start_s, usual, "s"),),
-            "Weights load over a slow path, or graphs are compiled at each start.",
-            "Keep weights and compiled graphs on a local disk.",
             None if not often else min(1.0, often * (s.cold_start_s - usual) / SECONDS_PER_DAY),
-            "spare replicas before starts are faster",
         )
     if s.restarts_per_day is not None and s.restarts_per_day >= 1:
         lost = min(1.0, s.restarts_per_day * min(s.cold_start_s or usual, 2 * usual) / SECONDS_PER_DAY)
-        yield Finding(
+        yield build_finding(
             "service_restarts",
             f"Each replica restarts {format_number(s.restarts_per_day)} times per day.",
             lost,
             (Evidence("restarts_per_day", s.restarts_per_day, 0.0, "1/day"),),
-            "The engine runs out of memory, fails its health check or loses its machine.",
-            "Check exit codes. Lower the memory fraction or extend the health check timeout.",
             lost,
-            "spare replicas before you know the cause",
         )
 
 
@@ -430,17 +369,6 @@ LOAD_CHECKS = (
 )
 
 
-QUEUE_CODES = (
-    "idle_fleet",
-    "queueing",
-    "queue_below_capacity",
-    "late_first_token",
-    "low_throughput",
-    "early_knee",
-    "slow_tail",
-)
-
-
 def find_batch_limit(case: Case) -> Iterator[Finding]:
     """Requests wait because the batch limit is too small."""
     s, limit, p = case.service, case.requested_deployment.max_batch, case.expected_performance
@@ -452,18 +380,15 @@ def find_batch_limit(case: Case) -> Iterator[Finding]:
     gain = case.estimate_gain(case.deployment_without_batch_limit())
     share = max(gain, case.queued_share)
     if gain >= case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "batch_limit",
             f"{format_number(s.running)} requests run and {format_number(s.waiting or 0.0)} wait, although the KV "
             "cache has room.",
             share,
             (Evidence("running", s.running, p.batch_at_peak, "requests"),),
-            f"max_num_seqs is limited to {limit}.",
-            "Remove the limit and let the engine choose it.",
             gain,
-            "more accelerators",
-            ("overloaded", "saturated", "late_first_token", *QUEUE_CODES),
             settings={"max_batch": None},
+            limit=limit,
         )
 
 
@@ -484,17 +409,13 @@ def find_full_cache(case: Case) -> Iterator[Finding]:
         changes.insert(0, {"memory_fraction": None})
     gains = [(case.estimate_gain(case.current_deployment(**fields)), fields) for fields in changes]
     gain, settings = max(gains, key=lambda pair: pair[0])
-    yield Finding(
+    yield build_finding(
         "cache_full",
         f"The KV cache is {format_number(100 * s.cache_usage)} % full and {format_number(s.waiting or 0.0)} requests "
         "wait.",
         max(gain, share),
         (Evidence("cache_usage", s.cache_usage, usual, "1"),),
-        "Contexts are long, or the engine may use too little memory.",
-        "Raise the memory fraction, use an 8-bit KV cache, or run more replicas.",
         gain,
-        "accelerators with more compute",
-        ("preemptions", "late_first_token", "saturated", *QUEUE_CODES),
         settings=settings if gain > 0 else {},
     )
 
@@ -533,26 +454,7 @@ def find_preemptions(case: Case) -> Iterator[Finding]:
 
 def preemptions_finding(text: str, share: float | None, evidence: Evidence) -> Finding:
     """The finding that requests are preempted; the share is None if their number is unknown."""
-    return Finding(
-        "preemptions",
-        text,
-        share,
-        (evidence,),
-        "The engine admits more sequences than the KV cache can hold until they finish.",
-        "Lower max_num_seqs to what the KV cache can hold, or give the cache more memory.",
-        share,
-        "accelerators with more compute",
-        (
-            "low_throughput",
-            "stalled_tokens",
-            "slow_tail",
-            "queueing",
-            "queue_below_capacity",
-            "early_knee",
-            "idle_fleet",
-        ),
-        ("slow_decode", "late_first_token"),
-    )
+    return build_finding("preemptions", text, share, (evidence,), share)
 
 
 def find_prefix_misses(case: Case) -> Iterator[Finding]:
@@ -566,19 +468,16 @@ def find_prefix_misses(case: Case) -> Iterator[Finding]:
     miss = explain_prefix_misses(case, share_planned, seen)
     if miss.share < case.assumptions.diagnosed_least_share:
         return
-    yield Finding(
+    yield build_finding(
         "prefix_misses",
         f"The prefix cache hit rate is {format_number(100 * seen)} % (planned: {format_number(100 * share_planned)} "
         "%).",
         miss.share,
         (Evidence("prefix_hit_share", seen, share_planned, "1"),),
-        miss.cause,
-        miss.change,
         miss.share,
-        "more accelerators",
-        ("overloaded", "saturated", "late_first_token", "cache_full", *QUEUE_CODES),
-        ("slow_decode",),
-        miss.settings,
+        settings=miss.settings,
+        cause=miss.cause,
+        change=miss.change,
     )
 
 
@@ -639,19 +538,14 @@ def find_poor_drafts(case: Case) -> Iterator[Finding]:
     gain = speed_loss_share(
         case.estimate_variant(case.current_deployment(speculative=None)), case.estimate_variant(now)
     )
-    yield Finding(
+    yield build_finding(
         "poor_drafts",
         f"The acceptance rate of draft tokens is {format_number(100 * seen)} % "
         f"(planned: {format_number(100 * plan.acceptance_rate)} %).",
         share,
         (Evidence("acceptance_rate", seen, plan.acceptance_rate, "1"),),
-        "The draft model does not suit this text.",
-        "Draft fewer tokens, or disable speculative decoding at high load.",
         gain,
-        "more accelerators",
-        ("low_throughput", "slow_at_light_load", "early_knee", "saturated", "queueing", "queue_below_capacity"),
-        ("slow_decode",),
-        {"speculative": None} if gain > 0 else {},
+        settings={"speculative": None} if gain > 0 else {},
     )
 
 
@@ -681,17 +575,13 @@ def find_queueing(case: Case) -> Iterator[Finding]:
     first_s = s.ttft_p50_s or excess_s + (0.0 if p.ttft is None else p.ttft.p50_s or 0.0)
     share = case.share_of_request(excess_s)
     if excess_s > case.assumptions.diagnosed_idle_share * first_s and share >= case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "queueing",
             f"The median queue time is {format_number(s.queue_p50_s * 1e3)} ms (expected: "
             f"{format_number(usual * 1e3)} ms).",
             share,
             (Evidence("queue_p50_ms", s.queue_p50_s * 1e3, usual * 1e3, "ms"),),
-            "Requests arrive in bursts, or a component before the engine delays them.",
-            "Measure the bursts and plan with `burstiness`. Check the queue of the router.",
             share,
-            "faster accelerators",
-            ("late_first_token", "early_knee", "slow_tail", "idle_fleet"),
         )
 
 
@@ -709,17 +599,13 @@ def find_late_first_token(case: Case) -> Iterator[Finding]:
         far = case.far_exceeds_expected(seen, usual, case.upper_bound("ttft_s", "p50"))
         if share < case.assumptions.diagnosed_least_share and not far:
             return
-        yield Finding(
+        yield build_finding(
             "late_first_token",
             f"The median TTFT without excess queueing is {format_number(seen * 1e3)} ms (expected: "
             f"{format_number(usual * 1e3)} ms).",
             share,
             (Evidence("ttft_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
-            "Prefill is slower than the hardware allows, because of kernels, small prefill chunks or tokenization.",
-            "Raise max_batched_tokens, check the attention kernel in the log, and give tokenization more CPU cores.",
             share,
-            "accelerators with more memory",
-            ("slow_tail", "early_knee", "idle_fleet"),
         )
 
 
@@ -734,26 +620,15 @@ def find_slow_decode(case: Case) -> Iterator[Finding]:
     if case.exceeds_expected(seen, usual, wide * usual):
         share = excess_share(seen, usual)
         linked = (case.expected_estimate.deployment.accelerators_per_replica or 1) > 1
-        yield Finding(
+        yield build_finding(
             "slow_decode",
             f"The median {'inter-token latency' if of_tokens else 'TPOT'} is {format_number(seen * 1e3)} ms (expected "
             f"at this batch size: {format_number(usual * 1e3)} ms).",
             share,
             (Evidence("inter_token_p50_ms" if of_tokens else "tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
-            MULTI_ACCELERATOR_ADVICE[0] if linked else SINGLE_ACCELERATOR_ADVICE[0],
-            MULTI_ACCELERATOR_ADVICE[1] if linked else SINGLE_ACCELERATOR_ADVICE[1],
             share,
-            "accelerators with more memory",
-            (
-                "low_throughput",
-                "queueing",
-                "queue_below_capacity",
-                "early_knee",
-                "slow_tail",
-                "cache_full",
-                "idle_fleet",
-            ),
-            ("late_first_token",),
+            cause=MULTI_ACCELERATOR_ADVICE[0] if linked else SINGLE_ACCELERATOR_ADVICE[0],
+            change=MULTI_ACCELERATOR_ADVICE[1] if linked else SINGLE_ACCELERATOR_ADVICE[1],
         )
 
 
@@ -799,17 +674,13 @@ def tail_finding(
         return None
     share = tail_share * excess_share(tail_s, expected)
     name = {"ttft": "first token", "tpot": "output token"}[what]
-    return Finding(
+    return build_finding(
         "slow_tail",
         f"One {name} in {format_number(1 / tail_share)} takes {format_number(tail_s * 1e3)} ms or more (expected: "
         f"{format_number(expected * 1e3)} ms). The median is {'unknown' if half_s is None else 'as expected'}.",
         share,
         (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),
-        "A few long prompts, short bursts, or a replica or host that pauses now and then cause the tail.",
-        "Compare replicas and hours of the day. Limit the longest prompts or route them separately.",
         share,
-        "faster accelerators",
-        ("idle_fleet",),
     )
 
 
@@ -825,18 +696,13 @@ def find_stalled_tokens(case: Case) -> Iterator[Finding]:
     if not case.exceeds_expected(ratio, 2 * expected):
         return
     share = 0.01 * (ratio - expected) / (0.99 + 0.01 * ratio)
-    yield Finding(
+    yield build_finding(
         "stalled_tokens",
         f"The p99 inter-token latency is {format_number(ratio)} times the "
-        f"{'median' if s.inter_token_p50_s else 'expected median'} (expected: "
-        f"{format_number(expected)} times).",
+        f"{'median' if s.inter_token_p50_s else 'expected median'} (expected: {format_number(expected)} times).",
         share,
         (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
-        "The prefill of long prompts delays the decode of other requests (head-of-line blocking).",
-        "Enable chunked prefill, or lower max_batched_tokens.",
         share,
-        "more accelerators",
-        ("slow_tail", "idle_fleet"),
     )
 
 
@@ -855,18 +721,14 @@ def find_low_throughput(case: Case) -> Iterator[Finding]:
     bound = possible * min(low, 1 / (1 + case.assumptions.diagnosed_slower_share))
     if s.output_tokens_per_s < bound:
         share = excess_share(possible, s.output_tokens_per_s)
-        yield Finding(
+        yield build_finding(
             "low_throughput",
             f"Output throughput is {format_number(s.output_tokens_per_s)} tokens/s"
             f"{' while requests wait' if w.load is Load.OPEN else ''}. The hardware allows "
             f"{format_number(possible)} tokens/s.",
             share,
             (Evidence("output_tokens_per_s", s.output_tokens_per_s, possible, "tokens/s"),),
-            "The host or the engine limits throughput, not the accelerators.",
-            "Profile the engine process. Give it more CPU cores or more API servers.",
             share,
-            "more accelerators",
-            ("queueing", "queue_below_capacity"),
         )
 
 

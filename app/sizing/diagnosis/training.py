@@ -8,7 +8,8 @@ from itertools import product
 from typing import Any
 
 from app.sizing.columns import GIB, SECONDS_PER_DAY
-from app.sizing.diagnosis.case import Case, Evidence, Finding, ScalePoint, excess_share, speed_loss_share
+from app.sizing.diagnosis.case import Case, ScalePoint, excess_share, speed_loss_share
+from app.sizing.diagnosis.findings import Evidence, Finding, build_finding
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate
 from app.sizing.words import format_number, join_words
@@ -28,17 +29,9 @@ def find_checkpoint_stalls(case: Case) -> Iterator[Finding]:
         return
     code, what = ("slow_checkpoints", "checkpoint_s") if slow else ("frequent_checkpoints", "checkpoint_interval_s")
     seen, expected = (t.checkpoint_s, p.checkpoint_stall_s) if slow else (t.checkpoint_interval_s, usual)
-    cause = (
-        "Storage is slow, or the run waits for each write."
-        if slow
-        else "Checkpoints are written more often than needed."
-    )
-    change = (
-        "Write sharded checkpoints asynchronously." if slow else f"Write a checkpoint every {format_number(usual)} s."
-    )
     text = f"Checkpoints stop the run for {format_number(100 * share)} % of its time."
     evidence = (Evidence(what, seen, expected, "s"),)
-    yield Finding(code, text, share, evidence, cause, change, gain, "accelerators", ("starved",))
+    yield build_finding(code, text, share, evidence, gain, usual=format_number(usual))
 
 
 def find_frequent_restarts(case: Case) -> Iterator[Finding]:
@@ -50,15 +43,12 @@ def find_frequent_restarts(case: Case) -> Iterator[Finding]:
     each = case.assumptions.restart_minutes * 60 + (t.checkpoint_interval_s or p.checkpoint_interval_s or 0.0) / 2
     share = min(1.0, (t.restarts_per_day - usual) * each / SECONDS_PER_DAY)
     if case.exceeds_expected(t.restarts_per_day, usual) and share >= case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "run_restarts",
             f"The run restarts {format_number(t.restarts_per_day)} times per day (expected: {format_number(usual)}).",
             share,
             (Evidence("restarts_per_day", t.restarts_per_day, usual, "1/day"),),
-            "A machine or the job fails repeatedly.",
-            "Find the machine that fails first and remove it.",
             share,
-            "spare machines before the failing machine is removed",
         )
 
 
@@ -75,15 +65,12 @@ def find_slow_warm_up(case: Case) -> Iterator[Finding]:
         return
     share = min(1.0, often * (t.warmup_s - usual) / SECONDS_PER_DAY)
     if share >= case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "slow_warm_up",
             f"Each start takes {format_number(t.warmup_s)} s to reach full speed (planned: {format_number(usual)} s).",
             share,
             (Evidence("warmup_s", t.warmup_s, usual, "s"),),
-            "Compilation, loading the checkpoint or rebuilding the data index takes the time.",
-            "Cache compiled kernels and the data index. Load a sharded checkpoint from fast storage.",
             share,
-            "more accelerators",
         )
 
 
@@ -91,15 +78,12 @@ def find_evaluation_overhead(case: Case) -> Iterator[Finding]:
     """Evaluation takes a large share of the time."""
     share = case.training.evaluation_share
     if share is not None and share >= 2 * case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "evaluation",
             f"Evaluation takes {format_number(100 * share)} % of the run's time.",
             share,
             (Evidence("evaluation_share", share, 0.0, "1"),),
-            "Evaluation occupies all accelerators, or runs often.",
-            "Evaluate checkpoints on a separate machine.",
             share,
-            "more accelerators for the run",
         )
 
 
@@ -224,18 +208,15 @@ def find_checkpointing_mistake(case: Case) -> Iterator[Finding]:
     )
     best = max((way for way in more if way), key=lambda way: way.gain, default=None)
     if best is not None and best.gain - (fixed[0].gain if fixed[0] else 0.0) >= least:
-        yield Finding(
+        yield build_finding(
             "missing_recomputation",
             f"Activation checkpointing is off. With it the run would be {format_number(1 / (1 - best.gain))} times "
             "as fast.",
             best.gain,
             memory_evidence(case),
-            "Activations fill the memory that larger micro-batches or a lower model-parallel degree need.",
-            f"Set {describe_settings(best.settings)}.",
             best.gain,
-            "accelerators with more memory",
-            ("allocator_retries",),
             settings=best.settings,
+            fields=describe_settings(best.settings),
         )
 
 
@@ -257,18 +238,15 @@ def memory_evidence(case: Case) -> tuple[Evidence, ...]:
 
 def needless_recomputation_finding(case: Case, best: Variant) -> Finding:
     """Activation checkpointing that the memory does not require."""
-    return Finding(
+    return build_finding(
         "needless_recomputation",
         f"Activation checkpointing ({case.requested_deployment.activation_checkpointing}) is on, although "
         "activations fit in memory.",
         best.gain,
         memory_evidence(case),
-        "The setting was made for a smaller accelerator or a larger batch.",
-        f"Set {describe_settings(best.settings)}.",
         best.gain,
-        "more accelerators",
-        accounts_for=("slow_step", "low_mfu"),
         settings=best.settings,
+        fields=describe_settings(best.settings),
     )
 
 
@@ -280,16 +258,14 @@ def find_slow_micro_batch(case: Case) -> Iterator[Finding]:
     best = try_variant(case, ("micro_batch_sequences",), case.current_deployment(micro_batch_sequences=None))
     if best is not None and best.gain >= case.assumptions.diagnosed_least_share:
         wanted = best.estimate.deployment.micro_batch_sequences
-        yield Finding(
+        yield build_finding(
             "micro_batch",
             f"The micro-batch size is {size}. A size of {wanted} is faster and fits in memory.",
             best.gain,
             (Evidence("micro_batch_sequences", float(size), float(wanted or size), "sequences"),),
-            "The setting comes from another model or accelerator.",
-            f"Set {describe_settings(best.settings)}.",
             best.gain,
-            "more accelerators",
             settings=best.settings,
+            fields=describe_settings(best.settings),
         )
 
 
@@ -302,18 +278,14 @@ def find_needless_offload(case: Case) -> Iterator[Finding]:
     best = try_variant(case, names, case.current_deployment(**dict.fromkeys(names, False)))
     if best is not None and best.gain >= case.assumptions.diagnosed_least_share and has_room(case, best.estimate):
         what = join_words([OFFLOADED_STATES[name] for name in names])
-        yield Finding(
+        yield build_finding(
             "needless_offload",
             f"Host memory holds the {what}, although the accelerators have room.",
             best.gain,
             memory_evidence(case),
-            "The setting was made for accelerators with less memory.",
-            f"Keep the {what} in accelerator memory.",
             best.gain,
-            "faster hosts",
-            (),
-            ("slow_step", "low_mfu", "slow_optimizer"),
-            best.settings,
+            settings=best.settings,
+            what=what,
         )
 
 
@@ -333,7 +305,7 @@ def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding
         or best.gain - single_setting_gain < 2 * case.assumptions.diagnosed_least_share
     ):
         return
-    yield Finding(
+    yield build_finding(
         "wrong_layout",
         f"With another layout the same accelerators would be {format_number(1 / (1 - best.gain))} times as fast.",
         best.gain,
@@ -342,14 +314,12 @@ def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding
             for name, value in best.settings.items()
             if isinstance(value, int) and isinstance(getattr(case.expected_estimate.deployment, name), int)
         ),
-        PARALLELISM_CAUSE
+        best.gain,
+        settings=best.settings,
+        cause=PARALLELISM_CAUSE
         if case.workload or any(name.endswith("_parallel") for name in best.settings)
         else MICRO_BATCH_CAUSE,
-        f"Set {describe_settings(best.settings)}.",
-        best.gain,
-        "more accelerators before the layout is changed",
-        ("overloaded", "saturated", "pipeline_bubble", "exposed_communication", "early_knee"),
-        settings=best.settings,
+        fields=describe_settings(best.settings),
     )
 
 
@@ -378,18 +348,13 @@ def find_poor_scaling(case: Case) -> Iterator[Finding]:
     if ratio is None or not case.exceeds_expected(expected, seen):
         return
     share = 1 - seen / expected
-    yield Finding(
+    yield build_finding(
         "poor_scaling",
         f"Scaling efficiency from {format_number(first.accelerators)} to {format_number(last.accelerators)} "
-        "accelerators is "
-        f"{format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
+        f"accelerators is {format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
         share,
         (Evidence("scaling_efficiency", seen, expected, "1"),),
-        "The network between machines, or some machines, are slower than they should be.",
-        "Run an all-reduce test on all machines, then on halves until you find the slow part.",
         share,
-        "more accelerators",
-        accounts_for=("slow_step", "low_mfu"),
     )
 
 
@@ -432,34 +397,16 @@ def expected_each(case: Case, count: float) -> float | None:
 SCALING_CHECKS = (find_poor_scaling,)
 
 
-# (code, observed field, part of the expected step, name in a sentence, cause, change, what not to buy)
+# (code, observed field, part of the expected step, name in a sentence)
 STEP_PARTS = (
-    ("slow_kernels", "compute_s", "compute", "Compute",
-     "Kernels are not fused, tensor shapes are inefficient or clocks are low.",
-     "Profile one step. Enable flash attention and compiled kernels.", None),
-    ("exposed_communication", "communication_s", "exposed_communication", "Exposed communication",
-     "The network is slower than it should be, or gradients are not sent during computation.",
-     "Run an all-reduce test, overlap communication, and keep tensor parallelism within a machine.",
-     "more accelerators"),
-    ("input_bound", "input_s", "input", "Waiting for data",
-     "Reading or preprocessing data is slower than the step.",
-     "Add loader workers, preprocess data before the run, or keep data on local disks.", "faster accelerators"),
-    ("synchronisation", "synchronisation_s", "", "Waiting for other ranks",
-     "Ranks have unequal work or unequal speed.",
-     "Balance sequence lengths and find the slow rank.", "more accelerators"),
-    ("outside_kernels", "outside_kernels_s", "", "Idle time between kernels",
-     "The host cannot launch kernels fast enough, or Python waits for device values.",
-     "Use CUDA graphs or compilation. Do not read values back within a step.", "faster accelerators"),
-    ("slow_optimizer", "optimizer_s", "optimizer", "The optimizer",
-     "It is not fused, or its states are not in accelerator memory.",
-     "Use the fused optimizer and keep its states in accelerator memory.", None),
-    ("pipeline_bubble", "bubble_s", "pipeline_bubble", "The pipeline bubble",
-     "There are too few micro-batches for the number of stages.",
-     "Use more micro-batches or fewer stages.", "more accelerators"),
-)  # fmt: off
-SLOW_STEP_CODES = ("slow_step", "low_mfu")
-NETWORK_PART_CODES, SCALING_CODES = ("exposed_communication", "pipeline_bubble"), ("poor_scaling",)
-STARVATION_CODES = ("input_bound", "outside_kernels", "synchronisation")
+    ("slow_kernels", "compute_s", "compute", "Compute"),
+    ("exposed_communication", "communication_s", "exposed_communication", "Exposed communication"),
+    ("input_bound", "input_s", "input", "Waiting for data"),
+    ("synchronisation", "synchronisation_s", "", "Waiting for other ranks"),
+    ("outside_kernels", "outside_kernels_s", "", "Idle time between kernels"),
+    ("slow_optimizer", "optimizer_s", "optimizer", "The optimizer"),
+    ("pipeline_bubble", "bubble_s", "pipeline_bubble", "The pipeline bubble"),
+)
 
 
 def find_slow_parts(case: Case) -> Iterator[Finding]:
@@ -467,7 +414,7 @@ def find_slow_parts(case: Case) -> Iterator[Finding]:
     p, t = case.expected_performance, case.training
     if p is None or p.step_breakdown_s is None or not p.step_time_s:
         return
-    for code, field, part, name, cause, change, not_to_buy in STEP_PARTS:
+    for code, field, part, name in STEP_PARTS:
         seen, usual = getattr(t, field), p.step_breakdown_s.get(part, 0.0)
         if seen is None or not case.exceeds_expected(seen, usual):
             continue
@@ -475,8 +422,7 @@ def find_slow_parts(case: Case) -> Iterator[Finding]:
         if share >= case.assumptions.diagnosed_least_share:
             text = f"{name} takes {format_number(seen)} s of each step (expected: {format_number(usual)} s)."
             evidence = (Evidence(field, seen, usual, "s"),)
-            idle = ("starved",) if code in STARVATION_CODES else SCALING_CODES if code in NETWORK_PART_CODES else ()
-            yield Finding(code, text, share, evidence, cause, change, share, not_to_buy, idle, SLOW_STEP_CODES)
+            yield build_finding(code, text, share, evidence, share)
 
 
 def find_slow_step(case: Case) -> Iterator[Finding]:
@@ -488,17 +434,15 @@ def find_slow_step(case: Case) -> Iterator[Finding]:
     low = p.interval.low if p.interval.quantity == "tokens_per_s" else p.tokens_per_s
     if case.exceeds_expected(seen, p.step_time_s, p.step_time_s * p.tokens_per_s / low):
         share = excess_share(seen, p.step_time_s)
-        yield Finding(
+        yield build_finding(
             "low_mfu" if evidence.quantity == "mfu" else "slow_step",
             describe_slow_step(evidence),
             share,
             (evidence,),
-            "The reported parts of the step do not explain it."
+            share,
+            cause="The reported parts of the step do not explain it."
             if has_part_times(case)
             else "No times of step parts were reported.",
-            "Measure the parts of a step: compute, communication, data loading and waiting.",
-            share,
-            "faster accelerators before you know the slow part",
         )
 
 
@@ -558,15 +502,12 @@ def find_miscounted_mfu(case: Case) -> Iterator[Finding]:
         return
     follows = p.mfu * p.step_time_s / step_observation[0]
     if case.exceeds_expected(t.mfu, follows) or case.exceeds_expected(follows, t.mfu):
-        yield Finding(
+        yield build_finding(
             "miscounted_mfu",
             f"The reported MFU is {format_number(100 * t.mfu)} %. The measured speed implies "
             f"{format_number(100 * follows)} %.",
             None,
             (Evidence("mfu", t.mfu, follows, "1"),),
-            "The MFU uses the peak of another precision or a sparse peak, or it counts recomputed work.",
-            "Count 6 FLOPs per parameter and token plus attention, over the dense peak of the precision.",
-            None,
         )
 
 
@@ -577,18 +518,13 @@ def find_slow_rank(case: Case) -> Iterator[Finding]:
         return
     share = excess_share(t.slowest_rank_s, t.median_rank_s)
     if share >= 3 * case.assumptions.diagnosed_least_share:
-        yield Finding(
+        yield build_finding(
             "slow_rank",
             f"The slowest rank takes {format_number(t.slowest_rank_s)} s per step, the median "
             f"{format_number(t.median_rank_s)} s.",
             share,
             (Evidence("slowest_rank_s", t.slowest_rank_s, t.median_rank_s, "s"),),
-            "One machine is hot, shares its host or has a slow link.",
-            "Remove that machine and run again.",
             share,
-            "more accelerators",
-            ("synchronisation", "poor_scaling"),
-            SLOW_STEP_CODES,
         )
 
 
@@ -604,16 +540,12 @@ def find_allocator_retries(case: Case) -> Iterator[Finding]:
     if outside is not None and step_s:
         lost = min(1.0, outside / step_s)
     share = lost if lost >= case.assumptions.diagnosed_least_share else None
-    yield Finding(
+    yield build_finding(
         "allocator_retries",
         f"The memory allocator flushes its cache {format_number(seen)} times per step.",
         share,
         (Evidence("allocator_retries_per_step", seen, 0.0, "1"),),
-        "Memory is nearly full or fragmented.",
-        "Lower the micro-batch size, enable activation checkpointing, or allow expandable segments.",
         share,
-        "accelerators with more memory before you try this",
-        accounts_for=("slow_step", "low_mfu", "outside_kernels"),
     )
 
 
@@ -623,16 +555,12 @@ def find_high_memory(case: Case) -> Iterator[Finding]:
     if m is None or seen is None:
         return
     if case.exceeds_expected(seen, m.total_bytes, case.upper_bound("memory_total_bytes", "mean")):
-        yield Finding(
+        yield build_finding(
             "much_memory",
             f"The fullest accelerator uses {format_number(seen / GIB)} GiB (expected: "
             f"{format_number(m.total_bytes / GIB)} GiB).",
             None,
             (Evidence("memory_peak_gib", seen / GIB, m.total_bytes / GIB, "GiB"),),
-            "Memory is fragmented, tensors survive from step to step, or states are not sharded.",
-            "Take a memory snapshot. Check the ZeRO stage and activation checkpointing in the log.",
-            None,
-            "accelerators with more memory before you try this",
         )
 
 

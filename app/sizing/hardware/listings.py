@@ -6,12 +6,9 @@ Machines that are equal in everything a formula reads share one row, so that a s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from app.sizing.columns import column
 from app.sizing.hardware.parts import (
     BOARDS,
     KINDS,
@@ -30,7 +27,7 @@ from app.sizing.hardware.parts import (
     day_numbers,
     machine_link,
 )
-from app.sizing.hardware.tables import Listings, Machines, flags, index_by_name
+from app.sizing.hardware.tables import Listings, Machines, columns_from, index_by_name
 
 PRICING = tuple(PricingModel)
 MIN_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s; office networks have 10 Gbit/s
@@ -254,13 +251,7 @@ class ListingBuilder:
         )
 
     def to_machines(self) -> Machines:
-        return Machines(**_to_columns(Machines, list(self.nodes)))
+        return columns_from(Machines, list(self.nodes))
 
     def to_listings(self) -> Listings:
-        return Listings(**_to_columns(Listings, self.listed))
-
-
-def _to_columns(table: type[Machines | Listings], rows: Sequence[Node | ListingRow]) -> dict[str, np.ndarray]:
-    kinds = {"Codes": lambda v: np.array(v, dtype=np.int64), "Mask": flags, "Column": column}
-    by_name = zip(fields(table), zip(*rows, strict=True), strict=True)
-    return {f.name: kinds[str(f.type)](values) for f, values in by_name}
+        return columns_from(Listings, self.listed)

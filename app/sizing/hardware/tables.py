@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from app.sizing.hardware.hosts import has_peer_access
 from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.hardware.support.generations import generation_of, multiprocessor_cycle_s
 from app.sizing.model.formats import WEIGHT_FORMATS
+
+Table = TypeVar("Table", bound=Columns)
 
 # Weight formats; the index is the code.
 FORMATS = tuple(sorted(WEIGHT_FORMATS))
@@ -30,6 +34,32 @@ def flags(values: Sequence[bool]) -> Mask:
 
 def codes(values: Sequence[int]) -> Codes:
     return np.array(values, dtype=np.int64)
+
+
+ARRAYS: Mapping[str, Callable[[Sequence[Any]], np.ndarray]] = {"Codes": codes, "Mask": flags, "Column": column}
+
+
+def columns_from(
+    table: type[Table],
+    records: Sequence[object],
+    words: Mapping[str, Sequence[object]] = MappingProxyType({}),
+    **given: np.ndarray,
+) -> Table:
+    """A table with one row per record, and the records' attributes as columns of the same names.
+
+    Parameters:
+        words: what each index of a column of codes stands for, by name of the column.
+        given: columns that are no attributes of the records.
+    """
+    columns: dict[str, np.ndarray] = dict(given)
+    for field in fields(table):
+        if field.name not in given:
+            values = [getattr(record, field.name) for record in records]
+            if field.name in words:
+                values = [words[field.name].index(value) for value in values]
+            columns[field.name] = ARRAYS[str(field.type)](values)
+    built: Table = cast(Any, table)(**columns)
+    return built
 
 
 def bit16_flops_per_s(accelerator: Accelerator) -> float | None:
@@ -183,34 +213,22 @@ class MemoryRules(Columns):
 
     @classmethod
     def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
-        return cls(
-            fraction=column([r.fraction for r in rules]),
-            rule=codes([tuple(RULES).index(r.fraction_of) for r in rules]),
-            logits_copies=column([r.logits_copies for r in rules]),
-            graphs_inside=flags([r.graphs_inside for r in rules]),
-            window_holds_step=flags([r.window_holds_step for r in rules]),
-            expert_chunk_tokens=column([r.expert_chunk_tokens for r in rules]),
-            keeps_workspace=flags([r.keeps_workspace for r in rules]),
-            index_contexts=column([r.index_contexts for r in rules]),
-            latent_copies=codes([LATENT_COPIES.index(r.latent_copies) for r in rules]),
-            profiles_images=flags([r.profiles_images for r in rules]),
-            latent_alignment_bytes=column([r.latent_alignment_bytes for r in rules]),
-            reserves_for_steps=flags([r.reserves_for_steps for r in rules]),
-            hopper_rows_as_stored=flags([r.hopper_rows_as_stored for r in rules]),
-        )
+        rule = codes([tuple(RULES).index(r.fraction_of) for r in rules])
+        return columns_from(cls, rules, {"latent_copies": LATENT_COPIES}, rule=rule)
 
 
 # Policies and preemption modes; the index is the code.
 POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
 HOPPER_WIDTH_MULTIPLE = 64  # to which Triton's kernels pad the width of experts
 MAX_STEP_SIZES = 4  # step sizes by memory
+STEP_COLUMNS = ("from_gib", "max_batched_tokens", "offline_tokens", "max_sequences")  # a column for each step size
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingColumns(Columns):
     """Scheduling rules of the engine on a family of devices, one row per stack; see `engines.scheduling`.
 
-    The first four fields have a column for each step size, smallest memory first.
+    The fields of STEP_COLUMNS have a column for each step size, smallest memory first.
     """
 
     from_gib: Column
@@ -245,24 +263,8 @@ class SchedulingColumns(Columns):
         def by_memory(name: str) -> Column:
             return column([[getattr(size, name) for size in some] for some in sizes]).reshape(-1, MAX_STEP_SIZES)
 
-        return cls(
-            from_gib=by_memory("from_gib"),
-            max_batched_tokens=by_memory("max_batched_tokens"),
-            offline_tokens=by_memory("offline_tokens"),
-            max_sequences=by_memory("max_sequences"),
-            slots=flags([r.slots for r in rules]),
-            policy=codes([POLICIES.index(r.policy) for r in rules]),
-            chunked=flags([r.chunked for r in rules]),
-            preemption=codes([PREEMPTIONS.index(r.preemption) for r in rules]),
-            prefix_cache=flags([r.prefix_cache for r in rules]),
-            kv_block_tokens=column([r.kv_block_tokens for r in rules]),
-            receive_interval_steps=column([r.receive_interval_steps for r in rules]),
-            batch_wait_steps=column([r.batch_wait_steps for r in rules]),
-            batch_wait_share=column([r.batch_wait_share for r in rules]),
-            planning_lag_steps=column([r.planning_lag_steps for r in rules]),
-            output_reserve_share=column([r.output_reserve_share for r in rules]),
-            graph_tokens=column([r.graph_tokens for r in rules]),
-        )
+        by_size = {name: by_memory(name) for name in STEP_COLUMNS}
+        return columns_from(cls, rules, {"policy": POLICIES, "preemption": PREEMPTIONS}, **by_size)
 
 
 def step_sizes(rules: SchedulingColumns, memory_bytes: Column, *, offline: bool) -> tuple[Column, Column]:
@@ -303,8 +305,7 @@ class Frameworks(Columns):
 
     @classmethod
     def from_engines(cls, engines: Sequence[str]) -> Frameworks:
-        traits = [engine_named(name).framework for name in engines]
-        return cls(**{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(cls)})
+        return columns_from(cls, [engine_named(name).framework for name in engines])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.assumptions import Assumptions
-from app.sizing.assumptions.hardware import HostAssumptions
+from app.sizing.assumptions import Assumptions, names_in
 from app.sizing.columns import GIB, ROUNDING, Codes, Column, Mask, distinct_rows, with_rows
 from app.sizing.decisions.machines import host_socket_bytes_per_s
 from app.sizing.decisions.search import Search
@@ -76,7 +75,7 @@ def with_host_weights(
 def note_host_assumptions(plans: Plans, assumed: Assumptions) -> None:
     """Record the assumptions that an answer uses if it keeps weights in host memory."""
     if plans.offloads_weights.any():
-        for name in (*(f.name for f in fields(HostAssumptions)), "host_memory_share"):
+        for name in (*names_in("host"), "host_memory_share"):
             getattr(assumed, name)
 
 

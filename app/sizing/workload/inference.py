@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 import numpy as np
@@ -339,6 +339,10 @@ class TrafficClass:
         return replace(self, peak_per_s=times * self.peak_per_s, average_per_s=times * self.average_per_s)
 
 
+# What differs between classes, and has the same name in the workload of a class on a service of its own.
+CLASS_FIELDS = tuple(f.name for f in fields(TrafficClass) if f.name != "name")
+
+
 @dataclass(frozen=True, slots=True)
 class Population:
     """Requests with the same length distributions, whatever their class: a simulation cannot distinguish them."""
@@ -668,18 +672,7 @@ class InferenceWorkload:
 
     def single_class_workload(self, traffic_class: TrafficClass) -> InferenceWorkload:
         """Workload of one class on a service of its own."""
-        return replace(
-            self,
-            peak_per_s=traffic_class.peak_per_s,
-            average_per_s=traffic_class.average_per_s,
-            burstiness=traffic_class.burstiness,
-            input_tokens=traffic_class.input_tokens,
-            output_tokens=traffic_class.output_tokens,
-            slo=traffic_class.slo,
-            max_context_tokens=traffic_class.max_context_tokens,
-            derived=traffic_class.derived,
-            classes=(),
-        )
+        return replace(self, classes=(), **{name: getattr(traffic_class, name) for name in CLASS_FIELDS})
 
     def scale_load(self, times: float) -> InferenceWorkload:
         """The same workload with its load multiplied by `times`."""
@@ -961,17 +954,7 @@ def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> Infe
 
 def to_traffic_class(name: str, part: InferenceWorkload) -> TrafficClass:
     """The traffic class with the parts of a workload that differ between classes."""
-    return TrafficClass(
-        name=name,
-        peak_per_s=part.peak_per_s,
-        average_per_s=part.average_per_s,
-        burstiness=part.burstiness,
-        input_tokens=part.input_tokens,
-        output_tokens=part.output_tokens,
-        slo=part.slo,
-        max_context_tokens=part.max_context_tokens,
-        derived=part.derived,
-    )
+    return TrafficClass(name, **{field: getattr(part, field) for field in CLASS_FIELDS})
 
 
 def merge_derived(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:

@@ -29,7 +29,7 @@ from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import Assurance, HostedPrice, Level
 from app.sizing.snapshot import Catalog, prices_by_model
 from app.sizing.workload import InferenceWorkload, Load
-from tests.examples import CHAT, PRETRAIN, col, registered
+from tests.examples import CHAT, PRETRAIN, col, present, registered
 from tests.sizing.answer.given import COST, DEPLOYMENT, PRICE, SPEED, estimated
 from tests.sizing.small import BIG, snapshot
 
@@ -43,8 +43,7 @@ def catalog(*prices: HostedPrice) -> Catalog:
 
 
 def said(workload: InferenceWorkload = CHAT, own: Any = OWN, price: HostedPrice = HOSTED_PRICE) -> str:
-    found = compare_hosted_api(Question(workload), catalog(price), own)
-    assert found is not None
+    found = present(compare_hosted_api(Question(workload), catalog(price), own))
     assert found.text.endswith(HOST_CAVEAT)
     return found.text.removesuffix(HOST_CAVEAT).strip()
 

@@ -14,7 +14,7 @@ from app.sizing.result import FilterStage, Rejection
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.prices import CHEAPER_TYPES, cheaper_types
 from app.sizing.workload import Load
-from tests.examples import CHAT, PRETRAIN
+from tests.examples import CHAT, PRETRAIN, present
 from tests.sizing.answer.given import SPEED, ranked
 from tests.sizing.small import BIG, CARD, SMALL
 
@@ -31,8 +31,7 @@ def miss(reached: FilterStage) -> Rejection:
 
 
 def test_less_that_would_do_is_named() -> None:
-    notice = overkill_warning(ASKED, ranked(1, CARD, **used(0.0123)), LESS)
-    assert notice is not None
+    notice = present(overkill_warning(ASKED, ranked(1, CARD, **used(0.0123)), LESS))
     assert notice.code == "training_class_overkill"
     assert notice.text == "Acme Card is only 1.23 % utilized at peak. 1 × Acme Card is enough for 0.80 USD/h."
 
@@ -73,8 +72,7 @@ def test_where_nothing_costs_less_there_is_no_warning_but_what_decided() -> None
 
 
 def test_a_given_deployment_is_pointed_to_the_search() -> None:
-    notice = overkill_warning(ASKED, ranked(1, BIG, **used(0.01)), None)
-    assert notice is not None
+    notice = present(overkill_warning(ASKED, ranked(1, BIG, **used(0.01)), None))
     assert notice.text == "Acme Big is only 1 % utilized at peak. Use POST /recommend to look for a cheaper option."
 
 

@@ -35,7 +35,7 @@ from app.sizing.serving.host_weights import HostMemory, HostOffload
 from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
-from tests.examples import CHAT, LLAMA_8B, col, row
+from tests.examples import CHAT, LLAMA_8B, col, present, row
 from tests.sizing.serving.given import MIXTURE
 
 H100 = "nvidia-h100-sxm5-80gb"
@@ -65,8 +65,7 @@ def test_each_adapter_more_takes_memory_and_time(catalog: Catalog) -> None:
 def test_adapters_never_cost_less(catalog: Catalog) -> None:
     usd = []
     for workload in (CHAT, served(8), served(64), served(64, 64)):
-        cost = recommend_hardware(Question(workload, limit=1), catalog).recommendations[0].estimate.cost
-        assert cost is not None
+        cost = present(recommend_hardware(Question(workload, limit=1), catalog).recommendations[0].estimate.cost)
         usd.append(cost.usd_per_hour or 0.0)
     assert usd == sorted(usd)
 
@@ -172,8 +171,7 @@ def test_insufficient_host_memory_is_reported() -> None:
     found = judged()
     assert out_of_host_memory(found, 0) is None
     found.memory.host = HostMemory(col(20 * GIB), col(0), col(15 * GIB))
-    short = out_of_host_memory(found, 0)
-    assert short is not None
+    short = present(out_of_host_memory(found, 0))
     assert short.text == "It does not fit: 20.0 GiB of host memory are needed, but only 15.0 GiB are usable."
 
 

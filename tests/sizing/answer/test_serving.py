@@ -25,7 +25,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Lengths, Load, Redundancy, Slo, smooth_day
-from tests.examples import CHAT, LLAMA_70B, col, registered, row
+from tests.examples import CHAT, LLAMA_70B, col, present, registered, row
 from tests.sizing.answer.given import DEPLOYMENT
 from tests.sizing.small import SMALL
 
@@ -35,8 +35,7 @@ DAILY = replace(CHAT, peak_per_s=60.0, average_per_s=20.0, hourly_shares=smooth_
 def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(catalog: Catalog) -> None:
     question = Question(DAILY)
     first, *others = recommend_hardware(question, catalog).recommendations
-    day = first.estimate.day
-    assert day is not None
+    day = present(first.estimate.day)
     assert all(other.estimate.day is None for other in others)
     assert estimate_deployment(question, first.estimate.deployment, catalog).day == day
     placed = (first.estimate.deployment.replicas or 0) + (first.estimate.deployment.spare_replicas or 0)
@@ -62,15 +61,13 @@ def test_failures_are_shown_for_the_deployed_fleet(catalog: Catalog) -> None:
     """Without redundancy a lost zone leaves half of two; waits are those of the simulated load curve."""
     workload = replace(DAILY, redundancy=Redundancy(zones=2))
     (first, *_) = recommend_hardware(Question(workload), catalog).recommendations
-    day = first.estimate.day
-    assert day is not None
+    day = present(first.estimate.day)
     assert [failure.what for failure in day.failures] == ["replica", "machine", "zone"]
     lost = [failure.lost_replicas for failure in day.failures]
     assert lost == sorted(lost)
     assert lost[2] >= (first.estimate.deployment.replicas or 0) // 2
     assert all(failure.minutes[0].ttft_p95_s is not None for failure in day.failures)
-    whole = first.estimate.performance
-    assert whole is not None
+    whole = present(first.estimate.performance)
     assert whole.ttft is not None
     assert day.failures[0].minutes[-1].ttft_p95_s == pytest.approx(whole.ttft.p95_s, rel=0.1)
 

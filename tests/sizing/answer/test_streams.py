@@ -31,7 +31,7 @@ from app.sizing.result import Estimate
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import Lengths, Load, Slo
-from tests.examples import CHAT, col, row
+from tests.examples import CHAT, col, present, row
 from tests.sizing.answer.given import SPEED
 from tests.sizing.serving.given import varied
 from tests.sizing.serving.test_load_curves import curve
@@ -241,8 +241,7 @@ def test_percentiles_are_a_rows_own_and_none_where_the_queue_never_empties() -> 
 
 
 def test_performance_is_of_the_whole_deployment() -> None:
-    once = found().performance
-    assert once is not None
+    once = present(found().performance)
     assert once.output_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * 256)
     assert once.total_tokens_per_s == pytest.approx((once.requests_per_s_capacity or 0) * (1024 + 256))
     assert [(i.quantity, i.statistic) for i in once.intervals] == [
@@ -253,16 +252,15 @@ def test_performance_is_of_the_whole_deployment() -> None:
 
 
 def test_a_whole_request_lies_between_what_its_parts_add_up_to() -> None:
-    once = found().performance
-    assert once is not None
+    once = present(found().performance)
     token, first, whole = once.intervals[:3]
     assert once.e2e is not None and once.ttft is not None and once.tpot is not None
     e2e, ttft, tpot = (waits.p50_s or 0 for waits in (once.e2e, once.ttft, once.tpot))
     later = (e2e - ttft) / tpot  # tokens of the median request
     assert whole.low == pytest.approx(first.low + later * token.low)
     assert whole.high == pytest.approx(first.high + later * token.high)
-    static = found(load=Load.BATCH, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance
-    assert static is not None and static.e2e is not None and static.e2e.p50_s is not None
+    static = present(found(load=Load.BATCH, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance)
+    assert static.e2e is not None and static.e2e.p50_s is not None
     whole = static.intervals[2]  # requests of static batches were measured as a whole
     assert whole.high == pytest.approx(static.e2e.p50_s * math.exp(0.7))
 
@@ -280,9 +278,9 @@ def test_cost_lies_between_where_it_is_spread_over_what_the_hardware_does() -> N
 
 
 def test_offline_work_has_no_latencies_and_closed_loops_no_rate_to_be_unstable_at() -> None:
-    offline = found(load=Load.OFFLINE).performance
+    offline = present(found(load=Load.OFFLINE).performance)
     closed = found(load=Load.CLOSED, in_flight=4.0, peak_per_s=0.0, average_per_s=0.0).performance
-    assert offline is not None and closed is not None
+    assert closed is not None
     assert (offline.ttft, offline.e2e, offline.unstable_above_requests_per_s) == (None, None, None)
     assert offline.tpot is not None
     assert closed.ttft is not None

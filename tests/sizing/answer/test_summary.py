@@ -333,10 +333,9 @@ def service(**changes: Any) -> Estimate:
 def test_a_service_says_what_it_carries_how_quickly_how_surely_and_for_how_much() -> None:
     assert of(service(), Question(CHAT)) == (
         f"{describe_workload(CHAT)} on 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, "
-        "BF16, "
-        "vLLM. It fits and serves up to 9 requests/s within the limits. At peak, TTFT is 200 ms (p95 400 ms) and TPOT "
-        "is 30 ms (p95 40 ms). It is 84 % likely to meet every limit. "
-        "It costs 40.00 USD/h, 0.25 USD per million tokens."
+        "BF16, vLLM. It fits and serves up to 9 requests/s within the limits. At peak, TTFT is 200 ms (p95 400 ms) and "
+        "TPOT is 30 ms (p95 40 ms). It is 84 % likely to meet every limit. It costs 40.00 USD/h, 0.25 USD per million "
+        "tokens."
     )
 
 
@@ -449,10 +448,9 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
     second = ranked(2, CARD, cost=replace(COST, usd_per_hour=50.0), total_accelerators=24)
     text = write_summary(Question(CHAT), (ranked(), second), None)
     assert text == (
-        f"{describe_question(Question(CHAT))}. "
-        "Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, vLLM. "
-        "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
-        "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
+        f"{describe_question(Question(CHAT))}. Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 "
+        "spare, 2 GPUs each, BF16, vLLM. Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet "
+        "every limit. Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
     why = "vLLM has 80 published recipes. Within 5 %, more published use ranks first."
     used = Reason("published_use", why, "published_recipes", 80.0, "recipes")

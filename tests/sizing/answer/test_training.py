@@ -38,7 +38,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.finalists import Alternative
 from app.sizing.training.memory import MOMENTS
 from app.sizing.workload import Method
-from tests.examples import PRETRAIN, col, row
+from tests.examples import PRETRAIN, col, present, row
 from tests.sizing.answer.given import DEPLOYMENT, RUN
 from tests.sizing.small import BIG, SMALL
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
@@ -47,8 +47,7 @@ from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
 def test_what_is_said_of_adapters_goes_with_adapters(catalog: Catalog) -> None:
     for method, adapted in ((Method.FULL, 0), (Method.LORA, 2), (Method.QLORA, 3)):
         workload = replace(WORKLOAD, method=method)
-        found = resolve_recipe(workload, one(catalog, framework="fsdp", zero_stage=0), 0)
-        assert found is not None
+        found = present(resolve_recipe(workload, one(catalog, framework="fsdp", zero_stage=0), 0))
         stated = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
         assert sum(value is not None for value in stated) == adapted
 
@@ -58,8 +57,8 @@ def test_recomputation_is_the_layouts_own(catalog: Catalog) -> None:
         plans = one(
             catalog, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSettings(recomputation=said), **SINGLE
         )
-        found = resolve_recipe(WORKLOAD, plans, 0)
-        assert found is not None and found.recomputation == text
+        found = present(resolve_recipe(WORKLOAD, plans, 0))
+        assert found.recomputation == text
 
 
 def test_one_sentence_names_whose_recipe_it_is() -> None:

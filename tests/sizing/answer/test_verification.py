@@ -53,7 +53,7 @@ from app.sizing.question import Deployment, DraftMethod, Objective, Pools, Quest
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Outcome, Performance, Ranked
 from app.sizing.uncertainty import NORMAL, outcome_levels
 from app.sizing.workload import Lengths, Load, Method
-from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN, present, registered
 from tests.sizing.answer.given import COST, DEPLOYMENT, RUN, SPEED, estimated, ranked
 from tests.sizing.pools.given import ONE, parts, pools_of, speed, split
 from tests.sizing.serving.given import STEADY
@@ -83,8 +83,7 @@ LAYOUT: dict[str, Any] = {
 
 
 def command(workload: Any = CHAT, performance: Performance = SERVED, **deployment: Any) -> str:
-    trial = plan_benchmark(Question(workload), estimated(performance=performance, **deployment))
-    assert trial is not None
+    trial = present(plan_benchmark(Question(workload), estimated(performance=performance, **deployment)))
     return trial.command
 
 
@@ -113,12 +112,10 @@ def test_a_run_that_ends_is_run_as_it_is() -> None:
 def test_minutes_and_rent() -> None:
     # two minutes to start, five to warm up, ten of load; one of the four machines at 40 USD an hour for all
     question = Question(CHAT)
-    trial = plan_benchmark(question, estimated(performance=SERVED, nodes=4, total_accelerators=8))
-    assert trial is not None
+    trial = present(plan_benchmark(question, estimated(performance=SERVED, nodes=4, total_accelerators=8)))
     assert (trial.minutes, trial.accelerators) == (17, 2)
     assert trial.usd == pytest.approx(40 / 4 * 17 / 60, abs=0.005)
-    run = plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **LAYOUT))
-    assert run is not None
+    run = present(plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **LAYOUT)))
     assert run.minutes == 5 + 50 * 6 / 60
     assert run.accelerators == 8
     assert run.usd == pytest.approx(40 * 10 / 60, abs=0.005)
@@ -160,8 +157,7 @@ def test_commands_start_every_host_of_a_rack_and_the_rack_is_rented_once() -> No
 
 def test_a_run_on_a_rack_starts_on_each_host() -> None:
     layout = {**LAYOUT, "accelerators_per_replica": 72, "total_accelerators": 72, "data_parallel": 36, "system": "rack"}
-    plan = plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **layout), RACK)
-    assert plan is not None
+    plan = present(plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **layout), RACK))
     assert "--nproc-per-node 4 --nnodes 18 " in plan.command
 
 
@@ -362,23 +358,23 @@ def test_nothing_is_run_of_what_does_not_run() -> None:
 def test_drafting_is_measured_with_prompts_of_the_user(engine: str, method: DraftMethod) -> None:
     drafted = Speculative(method, draft_tokens=3, acceptance_rate=0.6, draft_parameters=1e9)
     workload = replace(CHAT, model=replace(LLAMA_8B, name="Qwen/Qwen3-32B"))
-    plan = plan_benchmark(Question(workload), estimated(performance=SERVED, speculative=drafted, engine=engine))
-    assert plan is not None
+    plan = present(
+        plan_benchmark(Question(workload), estimated(performance=SERVED, speculative=drafted, engine=engine))
+    )
     line, server = plan.command, SERVERS[engine]
     assert server.drafting[method] in line
     assert "--dataset-name custom --dataset-path $PROMPTS_FILE" in line and "random" not in line
     assert ("AngelSlim/Qwen3-32B_eagle3" in line) == (method is DraftMethod.EAGLE)
     assert ("./draft" in line) == (method is DraftMethod.DRAFT_MODEL)
-    plain = plan_benchmark(Question(workload), estimated(performance=SERVED, engine=engine))
-    assert plain is not None and "random" in plain.command and server.drafting[method] not in plain.command
+    plain = present(plan_benchmark(Question(workload), estimated(performance=SERVED, engine=engine)))
+    assert "random" in plain.command and server.drafting[method] not in plain.command
 
 
 def test_the_configuration_of_drafting_keeps_that_of_ranks() -> None:
     drafted = Speculative(DraftMethod.EAGLE, draft_tokens=3, acceptance_rate=0.6)
     layout: dict[str, Any] = {"engine": "tensorrt-llm", "speculative": drafted}
     for ranks in (1, 2):
-        plan = plan_benchmark(Question(CHAT), estimated(performance=SERVED, **layout, data_parallel=ranks))
-        assert plan is not None
+        plan = present(plan_benchmark(Question(CHAT), estimated(performance=SERVED, **layout, data_parallel=ranks)))
         files = re.findall(r"(>>?) config.yaml", plan.command)
         assert files[0] == ">" and {*files[1:]} == {">>"}
         assert ("enable_attention_dp" in plan.command) == (ranks > 1)
@@ -412,8 +408,7 @@ def test_any_name_of_a_model_gives_one_line_that_a_shell_can_split(name: str) ->
 
 def test_thresholds_are_assumptions() -> None:
     longer = Question(CHAT, assumptions=Assumptions().with_overrides({"benchmark_window_min": 20.0}))
-    trial = plan_benchmark(longer, estimated(performance=SERVED))
-    assert trial is not None
+    trial = present(plan_benchmark(longer, estimated(performance=SERVED)))
     assert trial.minutes == 27
     assert "--num-prompts 4800" in trial.command
 
@@ -434,8 +429,7 @@ def pooled(engine: str = "vllm", **said: Any) -> Estimate:
     ],
 )
 def test_one_line_starts_a_server_of_each_pool_a_router_and_the_load(engine: str, flags: tuple[str, ...]) -> None:
-    trial = plan_pools_benchmark(Question(STEADY), pooled(engine))
-    assert trial is not None
+    trial = present(plan_pools_benchmark(Question(STEADY), pooled(engine)))
     assert all(flag in trial.command for flag in flags), trial.command
     assert trial.command.startswith("case $ROLE in prefill) ") and trial.command.count(" ;;") == 3
     assert subprocess.run(["bash", "-n", "-c", trial.command], check=False).returncode == 0
@@ -449,8 +443,7 @@ def test_pools_of_different_weights_serve_one_name() -> None:
     decode = replace(found.deployment.pools.decode, weight_format="bf16")
     prefill = replace(found.deployment.pools.prefill, weight_format="fp8")
     mixed = replace(found, deployment=replace(found.deployment, pools=Pools(prefill, decode)))
-    trial = plan_pools_benchmark(Question(replace(STEADY, model=model)), mixed)
-    assert trial is not None
+    trial = present(plan_pools_benchmark(Question(replace(STEADY, model=model)), mixed))
     assert trial.command.count(f"--served-model-name {model.name} ") == 2
     assert trial.command.count('"enforce_handshake_compat": false') == 2
     assert f"--model {model.name} " in trial.command.partition("vllm bench")[2]
@@ -462,14 +455,14 @@ def test_a_pair_is_asked_for_what_its_slower_pool_carries() -> None:
     each = (pools.prefill.requests_per_s_capacity / 2, pools.decode.requests_per_s_capacity / 3)
     whole = speed(found).requests_per_s_capacity or 0.0
     assert pool_pair_share(found) == pytest.approx(min(each) / whole)
-    trial = plan_pools_benchmark(Question(STEADY), found)
-    assert trial is not None and f"--request-rate {min(each):.3g} " in trial.command
+    trial = present(plan_pools_benchmark(Question(STEADY), found))
+    assert f"--request-rate {min(each):.3g} " in trial.command
 
 
 def test_of_so_many_in_flight_a_pair_holds_its_share() -> None:
     some = replace(STEADY, load=Load.CLOSED, in_flight=60.0)
-    trial = plan_pools_benchmark(Question(some), split(TWO_AND_THREE, workload=some, engine="vllm"))
-    assert trial is not None and "--request-rate" not in trial.command
+    trial = present(plan_pools_benchmark(Question(some), split(TWO_AND_THREE, workload=some, engine="vllm")))
+    assert "--request-rate" not in trial.command
     held = int(trial.command.split("--max-concurrency ")[1].split()[0])
     assert 20 <= held <= 31  # of the 60 that two and three replicas hold
 
@@ -484,8 +477,7 @@ def test_what_no_flags_say_has_no_benchmark() -> None:
 def test_replicas_are_started_as_the_benchmark_starts_them() -> None:
     question, estimate = Question(CHAT), estimated(performance=SERVED, tensor_parallel=2, max_batch=64)
     (start,) = launch_specs(question, estimate)
-    trial = plan_benchmark(question, estimate)
-    assert trial is not None
+    trial = present(plan_benchmark(question, estimate))
     assert start.benchmark.fill_places(start.places) == trial.command
     assert start.places["served"] == CHAT.model.max_context_tokens
     assert (
@@ -577,8 +569,7 @@ FIRST = candidate(1, (0.5, 24, 24.0), (0.8, 32, 32.0), (0.9, 40, 40.0))
 
 def test_the_first_where_it_saves_most() -> None:
     steady = candidate(2, (0.5, 8, 30.0), (0.8, 8, 36.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT), (FIRST, steady))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (FIRST, steady)))
     assert found.accelerator == "acme-big"
     # a third of 3,000 on each of three replicas; 8 USD of 730 hours; 24 / 36 of 1,000 where the other costs as much
     assert found.decides == (
@@ -589,22 +580,19 @@ def test_the_first_where_it_saves_most() -> None:
 
 def test_the_runner_up_is_cheaper_below_where_costs_meet() -> None:
     near = candidate(2, (0.5, 8, 30.0), (0.8, 8, 33.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT), (FIRST, near))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (FIRST, near)))
     # 24 / 33 of 1,000 is above the low end, two thirds of the prediction
     assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
 
 
 def test_a_runner_up_with_one_level_is_cheaper_below() -> None:
-    found = choose_verification(Question(CHAT), (FIRST, candidate(2, (0.8, 8, 33.0), accelerator=CARD)))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (FIRST, candidate(2, (0.8, 8, 33.0), accelerator=CARD))))
     assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
 
 
 def test_another_where_that_saves_more() -> None:
     unsure = candidate(2, (0.5, 4, 10.0), (0.8, 16, 40.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT), (FIRST, unsure))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (FIRST, unsure)))
     assert found.accelerator == "acme-card"
     assert (
         "choose 4 × Acme Card instead of 32 × Acme Big. This saves 16,060 USD per month compared with " in found.decides
@@ -614,15 +602,13 @@ def test_another_where_that_saves_more() -> None:
 
 def test_of_equals_the_first() -> None:
     same = candidate(2, (0.5, 24, 24.0), (0.8, 32, 32.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT), (FIRST, same))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (FIRST, same)))
     assert found.accelerator == "acme-big"
 
 
 def test_where_nothing_changes_it_confirms() -> None:
     alone = candidate(1, (0.5, 8, 20.0), (0.8, 8, 20.0))
-    found = choose_verification(Question(CHAT), (alone,))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (alone,)))
     assert found.decides == (
         "The benchmark checks the predicted 1,000 output tokens/s per replica. If it confirms this rate, the "
         "recommendation stays 8 × Acme Big (80 % confidence)."
@@ -632,8 +618,7 @@ def test_where_nothing_changes_it_confirms() -> None:
 def test_as_many_accelerators_of_the_first_are_no_decision() -> None:
     # a run lasts as long as it lasts
     run = candidate(1, (0.5, 8, 700.0), (0.8, 8, 900.0), run=True)
-    found = choose_verification(Question(PRETRAIN), (run,))
-    assert found is not None
+    found = present(choose_verification(Question(PRETRAIN), (run,)))
     assert found.decides == (
         "The benchmark checks the predicted 100,000 tokens/s. If it confirms this rate, the recommendation stays "
         "8 × Acme Big (80 % confidence)."
@@ -642,8 +627,7 @@ def test_as_many_accelerators_of_the_first_are_no_decision() -> None:
 
 def test_a_run_saves_its_money() -> None:
     run = candidate(1, (0.5, 6, 700.0), (0.8, 8, 900.0), run=True)
-    found = choose_verification(Question(PRETRAIN), (run,))
-    assert found is not None
+    found = present(choose_verification(Question(PRETRAIN), (run,)))
     assert found.decides == (
         "If the benchmark shows at least 100,000 tokens/s, 6 accelerators are enough instead of 8. This saves 200 USD."
     )
@@ -652,16 +636,14 @@ def test_a_run_saves_its_money() -> None:
 def test_without_a_price_accelerators_count() -> None:
     free = candidate(1, (0.5, 24, None), (0.8, 32, None), cost=None)
     priced = candidate(2, (0.5, 1, 1.0), (0.8, 1, 1.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT), (free, priced))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT), (free, priced)))
     assert found.decides.endswith("24 accelerators are enough instead of 32. This saves 8 accelerators.")
     assert found.usd is None
 
 
 def test_limits_are_named_where_a_request_has_a_duration() -> None:
     limited = replace(FIRST.estimate, performance=replace(VERIFICATION_SERVED, e2e=ranked().estimate.performance.e2e))  # type: ignore[union-attr]
-    stake = decision_value(replace(FIRST, estimate=limited))
-    assert stake is not None
+    stake = present(decision_value(replace(FIRST, estimate=limited)))
     assert decision_text(stake, stake, None, "in its table").startswith(
         "If the benchmark shows at least 1,000 output tokens/s per replica within the limits (computed as in its "
         "table), 24 accelerators are enough instead of 32."
@@ -678,10 +660,8 @@ def test_nothing_is_said_without_other_confidences() -> None:
 
 
 def test_what_cannot_be_had_saves_nothing() -> None:
-    never = decision_value(candidate(1, (0.5, None, None), (0.8, None, None), cost=COST))
-    first = decision_value(FIRST)
-    assert never is not None
-    assert first is not None
+    never = present(decision_value(candidate(1, (0.5, None, None), (0.8, None, None), cost=COST)))
+    first = present(decision_value(FIRST))
     assert saving_over_first(never, first) == 0.0
     assert break_even_speed(1000.0, first, never) is None
     assert break_even_speed(1000.0, first, None) is None
@@ -696,10 +676,13 @@ def test_what_cannot_be_had_saves_nothing() -> None:
 
 
 def test_a_candidate_without_a_speed_is_only_confirmed() -> None:
-    silent = decision_value(
-        candidate(1, (0.5, 8, 8.0), (0.8, 16, 16.0), performance=replace(VERIFICATION_SERVED, output_tokens_per_s=None))
+    silent = present(
+        decision_value(
+            candidate(
+                1, (0.5, 8, 8.0), (0.8, 16, 16.0), performance=replace(VERIFICATION_SERVED, output_tokens_per_s=None)
+            )
+        )
     )
-    assert silent is not None
     assert decision_text(silent, silent, None) == f"The benchmark confirms 16 × {BIG.name}."
 
 
@@ -707,8 +690,7 @@ def test_a_single_pair_carries_all_of_its_deployment() -> None:
     alone = split(pools_of(), engine="vllm")
     assert pool_pair_share(alone) == 1
     assert pool_pair_share(estimated()) == 1
-    pools = alone.deployment.pools
-    assert pools is not None
+    pools = present(alone.deployment.pools)
     unknown = Pools(replace(pools.prefill, replicas=None), replace(pools.decode, replicas=None))
     assert pool_pair_share(replace(alone, deployment=replace(alone.deployment, pools=unknown))) == 1
 
@@ -735,14 +717,12 @@ def test_runs_are_compared_by_their_predicted_costs() -> None:
     rival = candidate(
         2, (0.5, 8, 110.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=110.0)
     )
-    found = choose_verification(Question(PRETRAIN), (first, rival))
-    assert found is not None
+    found = present(choose_verification(Question(PRETRAIN), (first, rival)))
     assert "the recommendation stays 8 × Acme Big" in found.decides
     cheap = candidate(
         2, (0.5, 8, 90.0), (0.8, 8, 132.0), run=True, accelerator=CARD, cost=replace(COST, usd_total=90.0)
     )
-    found = choose_verification(Question(PRETRAIN), (first, cheap))
-    assert found is not None
+    found = present(choose_verification(Question(PRETRAIN), (first, cheap)))
     assert "This saves 10.00 USD compared with the predicted cost of the first option." in found.decides
 
 
@@ -777,8 +757,8 @@ def wide_run(memory: DeviceMemory, **deployment: Any) -> Estimate:
 def test_a_run_on_many_machines_is_measured_on_one() -> None:
     """One machine holds the layers of one of four stages: 4 + 8 + 8 * 3 GiB of states next to 12 of 72 GiB."""
     estimate = wide_run(STATES)
-    trial = plan_benchmark(Question(PRETRAIN), estimate)
-    assert trial is not None and trial.section is not None
+    trial = present(plan_benchmark(Question(PRETRAIN), estimate))
+    assert trial.section is not None
     layers = PRETRAIN.model.num_layers
     assert (trial.accelerators, trial.section.layers) == (8, layers // 4)
     assert f"--num-layers {layers // 4} " in trial.command and "--nnodes" not in trial.command
@@ -787,8 +767,8 @@ def test_a_run_on_many_machines_is_measured_on_one() -> None:
     kept = work_share(PRETRAIN.model.matmul_params, PRETRAIN.model.head_matmul_params, (layers // 4) / layers)
     assert 1 / 4 < kept < 1
     assert trial.section.rate_share == pytest.approx(1 / kept / 32)
-    full = plan_benchmark(Question(PRETRAIN), wide_run(replace(STATES, optimizer_bytes=12 * GIB)))
-    assert full is not None and full.section is not None
+    full = present(plan_benchmark(Question(PRETRAIN), wide_run(replace(STATES, optimizer_bytes=12 * GIB))))
+    assert full.section is not None
     assert full.section.layers == math.floor(layers / 4 * 60 / (4 + 8 + 96))  # unsharded optimizer states of 96 GiB
 
 
@@ -796,8 +776,8 @@ def test_the_decision_of_a_section_says_that_scaling_is_extrapolated() -> None:
     levels = ((0.5, 128, 90.0), (0.8, 256, 130.0))
     first = candidate(1, *levels, run=True, cost=replace(COST, usd_total=100.0))
     first = replace(first, estimate=replace(wide_run(STATES), assurance=first.estimate.assurance))
-    found = choose_verification(Question(PRETRAIN), (first,))
-    assert found is not None and found.accelerators == 8
+    found = present(choose_verification(Question(PRETRAIN), (first,)))
+    assert found.accelerators == 8
     assert "tokens/s on 8 accelerators, 128 accelerators are enough" in found.decides
     assert found.decides.endswith("layers on one machine; the scaling to 256 accelerators is extrapolated.")
 
@@ -829,8 +809,8 @@ def test_megatron_builds_the_model_that_was_sized(model: str, flags: str) -> Non
 
 @pytest.mark.parametrize("framework", ["megatron", "maxtext", "nemo"])
 def test_no_benchmark_of_a_run_takes_more_than_one_machine(framework: str) -> None:
-    trial = plan_benchmark(Question(PRETRAIN), wide_run(STATES, framework=framework))
-    assert trial is not None and trial.accelerators <= 8
+    trial = present(plan_benchmark(Question(PRETRAIN), wide_run(STATES, framework=framework)))
+    assert trial.accelerators <= 8
     assert "num_layers=" in trial.command or "decoder_layers=" in trial.command or "--num-layers" in trial.command
 
 
@@ -848,8 +828,7 @@ def test_maxtext_names_the_hardware_and_the_fp8_kernels_of_its_maker(
     run = wide_run(STATES, framework="maxtext")
     run = replace(run, deployment=replace(run.deployment, accelerator=accelerator))
     for precision, quantized in (("bf16", False), ("fp8", True)):
-        trial = plan_benchmark(Question(replace(PRETRAIN, precision=precision)), run)
-        assert trial is not None
+        trial = present(plan_benchmark(Question(replace(PRETRAIN, precision=precision)), run))
         given = dict(part.split("=", 1) for part in trial.command.split() if "=" in part)
         assert given.get("hardware") == hardware  # MaxText assumes a TPU
         assert given.get("quantization") == (fp8 if quantized else None)
@@ -867,8 +846,7 @@ def test_a_speech_model_is_converted_to_the_format_that_was_sized(stored: str, n
 @pytest.mark.parametrize("objective", [each for each in Objective if each is not Objective.COST])
 def test_a_benchmark_of_a_cheaper_option_decides_nothing_under_another_objective(objective: Objective) -> None:
     unsure = candidate(2, (0.5, 4, 10.0), (0.8, 16, 40.0), accelerator=CARD)
-    found = choose_verification(Question(CHAT, objective=objective), (FIRST, unsure))
-    assert found is not None
+    found = present(choose_verification(Question(CHAT, objective=objective), (FIRST, unsure)))
     assert found.accelerator == "acme-big"
     assert "Acme Card" not in found.decides
 

@@ -66,7 +66,7 @@ from app.sizing.result import (
 )
 from app.sizing.words import format_duration, percent
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Redundancy, Slo
-from tests.examples import CHAT, LLAMA_8B, PRETRAIN
+from tests.examples import CHAT, LLAMA_8B, PRETRAIN, present
 from tests.sizing.answer.given import COST, DEPLOYMENT, PRICE, RUN, SPEED, estimated, ranked
 from tests.sizing.small import BIG, CARD, SMALL
 
@@ -323,8 +323,9 @@ def test_a_price_that_is_not_firm_is_named(kind: PriceKind) -> None:
 
 def test_prices_of_one_kind_are_named_together() -> None:
     parts = (BIG, CARD, BIG)  # two options may have the same accelerator, such as pools and one pool
-    found = price_not_firm([ranked(i + 1, part, cost=cost(kind=PriceKind.ESTIMATE)) for i, part in enumerate(parts)])
-    assert found is not None
+    found = present(
+        price_not_firm([ranked(i + 1, part, cost=cost(kind=PriceKind.ESTIMATE)) for i, part in enumerate(parts)])
+    )
     assert found.text.startswith("These prices are not firm offers: Acme Big and Acme Card (an estimate from parts")
 
 
@@ -360,8 +361,7 @@ def test_quantities_are_held_against_the_seller(
 
 
 def test_a_license_that_the_cost_leaves_out_is_named_with_its_price() -> None:
-    found = license_not_included(case(COST, engine="nim", total_accelerators=8))
-    assert found is not None
+    found = present(license_not_included(case(COST, engine="nim", total_accelerators=8)))
     assert found.text.startswith("NVIDIA NIM needs the license NVIDIA AI Enterprise, which the cost does not include.")
     assert found.text.endswith("For 8 accelerators, that is 3,000 USD a month.")  # 8 x 4,500 / 12
     assert license_not_included(case(COST, engine="vllm", total_accelerators=8)) is None
@@ -370,22 +370,22 @@ def test_a_license_that_the_cost_leaves_out_is_named_with_its_price() -> None:
 def test_what_a_feed_saw_last_precedes_what_sellers_usually_have() -> None:
     for quantity, code in ((None, "beyond_usual_quantity"), (8, "above_seen_quantity"), (9, "beyond_usual_quantity")):
         seen = Availability("available", quantity, "2026-11-20T06:00:00Z")
-        found = quantity_warning(
-            case(replace(COST, price=replace(PRICE, availability=seen)), nodes=9, total_accelerators=72)
+        found = present(
+            quantity_warning(
+                case(replace(COST, price=replace(PRICE, availability=seen)), nodes=9, total_accelerators=72)
+            )
         )
-        assert found is not None and found.code == code
+        assert found.code == code
         assert code != "above_seen_quantity" or "had 8 machines when a price feed last looked" in found.text
 
 
 def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
     assert all(Assumptions.default_value(name) >= 1 for name in USUAL_QUANTITY_ASSUMPTIONS.values())
     assert set(PriceKind) - set(USUAL_QUANTITY_ASSUMPTIONS) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
-    found = quantity_warning(case(cost(), nodes=54, total_accelerators=432))
-    assert found is not None
+    found = present(quantity_warning(case(cost(), nodes=54, total_accelerators=432)))
     assert found.text == (
-        "This option uses 432 accelerators. Sellers with this type of price "
-        f"({PRICE_KIND_TEXTS[PriceKind.PROVIDER]}) rarely have more than 64 at once. "
-        "Confirm availability and price."
+        f"This option uses 432 accelerators. Sellers with this type of price ({PRICE_KIND_TEXTS[PriceKind.PROVIDER]}) "
+        "rarely have more than 64 at once. Confirm availability and price."
     )
 
 
@@ -488,8 +488,7 @@ def test_what_may_be_lost_in_words() -> None:
 
 
 def test_a_caller_may_have_fewer_machines_than_zones() -> None:
-    stands = replica_placement(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1)))
-    assert stands is not None
+    stands = present(replica_placement(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1))))
     assert describe_machines(stands) == "1 machine across 3 zones (1, 0, 0) with 4 replicas"
     assert stands.surviving_replicas == 0
 
@@ -530,8 +529,7 @@ def test_a_machine_takes_the_replicas_on_it_with_it(
 def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
     assert zone_failure_exceeds_redundancy(standing_case(service("n+1", 3), **placed(4, 2, 3))) is None
     assert zone_failure_exceeds_redundancy(standing_case(service("n+1"), **placed(4, 0, 1))) is None
-    found = zone_failure_exceeds_redundancy(standing_case(service("n+1", 3), **placed(3, 1, 1)))
-    assert found is not None
+    found = present(zone_failure_exceeds_redundancy(standing_case(service("n+1", 3), **placed(3, 1, 1))))
     assert "Losing any one zone leaves 0 replicas, but 3 are needed at peak." in found.text
 
 
@@ -586,8 +584,7 @@ def test_a_pool_that_one_loss_ends(prefill: dict[str, Any], decode: dict[str, An
 
 
 def test_zones_of_a_provider_are_for_the_buyer_to_check() -> None:
-    found = zones_not_verified(standing_case(service("n+1", 3)))
-    assert found is not None
+    found = present(zones_not_verified(standing_case(service("n+1", 3))))
     assert found.text == (
         "The catalog lists regions but not their zones. Check that sky offers big-8 in 3 zones of us-1."
     )
@@ -611,8 +608,7 @@ def test_what_only_rules_say_is_answered_with_wider_intervals_and_posts_back() -
     assert estimate_deployment(question, found.deployment, SMALL).performance == found.performance
     assert found.performance is not None
     narrow = replace(question, assumptions=replace(Assumptions(), expected_support_widening=1.0))
-    plain = estimate_deployment(narrow, found.deployment, SMALL).performance
-    assert plain is not None
+    plain = present(estimate_deployment(narrow, found.deployment, SMALL).performance)
     wide, usual = found.performance.interval, plain.interval
     assert wide.high / wide.low > usual.high / usual.low
 
@@ -743,8 +739,7 @@ def test_workstations_are_no_usual_fleet(
 
 
 def test_an_arm_host_is_named_with_the_architecture_of_its_images() -> None:
-    host = other_host("NVIDIA Grace", BIG.slug)
-    assert host is not None
+    host = present(other_host("NVIDIA Grace", BIG.slug))
     first = replace(ranked(1, BIG, **SPREAD), hosts={BIG.name: host})
     (notice,) = (n for n in find_warnings(Question(SAFE), [first]) if n.code == "host_architecture")
     assert "aarch64" in notice.text and "NVIDIA Grace" in notice.text and BIG.name in notice.text

@@ -10,13 +10,13 @@ from typing import Any
 from app.sizing.diagnosis.case import (
     Case,
     DevicesObservation,
-    Finding,
     Observations,
     ServiceObservation,
     TrainingObservation,
     build_case,
 )
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
+from app.sizing.diagnosis.findings import Finding
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory, Estimate, Interval, Percentiles, Performance, Simulation

@@ -27,7 +27,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
-from tests.examples import PRETRAIN
+from tests.examples import PRETRAIN, present
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
     PLANNED_RUN,
@@ -135,8 +135,7 @@ def test_nothing_observed_is_neither_healthy_nor_ill() -> None:
 
 @pytest.mark.parametrize("rank", ["ttft_p95_s", "ttft_p99_s", "tpot_p95_s", "tpot_p99_s"])
 def test_a_percentile_is_judged_against_its_own_without_the_median(rank: str) -> None:
-    p = expected(True).performance
-    assert p is not None
+    p = present(expected(True).performance)
     usual = getattr(getattr(p, rank[:4]), rank[5:])
     found = diagnosed(True, "service", **{rank: 20 * usual})
     assert [f.code for f in found.findings] == ["slow_tail"] and "median is unknown" in found.findings[0].text
@@ -145,8 +144,8 @@ def test_a_percentile_is_judged_against_its_own_without_the_median(rank: str) ->
 
 
 def test_a_queue_below_the_capacity_is_found_and_one_above_is_overload() -> None:
-    p = expected(True).performance
-    assert p is not None and p.requests_per_s_capacity is not None
+    p = present(expected(True).performance)
+    assert p.requests_per_s_capacity is not None
     low = p.requests_per_s_capacity / 3
     found = diagnosed(True, "service", requests_per_s=low, waiting=40.0)
     assert [f.code for f in found.findings] == ["queue_below_capacity"]

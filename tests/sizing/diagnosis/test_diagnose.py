@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.diagnosis.case import Finding, Observations, TrainingObservation
+from app.sizing.diagnosis.case import Observations, TrainingObservation
 from app.sizing.diagnosis.diagnose import diagnose, rank_findings, remaining_finding, summarize_findings
+from app.sizing.diagnosis.findings import Finding
 from app.sizing.question import Deployment, Pools, Question
 from tests.examples import PRETRAIN
 from tests.sizing.compare.given import HEAVY

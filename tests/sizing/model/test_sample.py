@@ -134,3 +134,7 @@ def test_a_network_of_unknown_layers_is_estimated_from_what_it_writes() -> None:
     found = estimated_footprint(8e9, 1e6, 10.0)
     assert (found.kept_bytes, found.matrix_bytes, found.elementwise_bytes) == (2.5e6, 2e6, 5.5e6)
     assert (found.flops, found.operations) == (8e9, 40)
+
+
+def test_every_kind_of_network_has_its_work_per_activation() -> None:
+    assert set(FLOPS_PER_ACTIVATION) == set(Network)

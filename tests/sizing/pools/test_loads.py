@@ -36,7 +36,7 @@ from app.sizing.question import Pools, Question
 from app.sizing.result import Estimate, Interval, LoadCurve, LoadPoint, Percentiles, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
-from tests.examples import col
+from tests.examples import col, present
 from tests.sizing.answer.given import COST
 from tests.sizing.pools.given import (
     AT_ONCE,
@@ -222,18 +222,17 @@ def test_more_load_never_waits_less_and_no_pool_gains_from_the_other() -> None:
         assert heavy.output_tokens_per_s >= light.output_tokens_per_s * (1 - 1e-9)
         assert heavy.goodput_share <= light.goodput_share + 1e-9
     more = Pools(alone.prefill, replace(alone.decode, replicas=2))
-    larger = speed(split(more, workload=LIMITED)).load_curve
-    assert larger is not None
+    larger = present(speed(split(more, workload=LIMITED)).load_curve)
     assert larger.points[-1].output_tokens_per_s >= curve.points[-1].output_tokens_per_s * (1 - 1e-9)
 
 
 def test_the_record_says_what_both_simulations_did() -> None:
     found = speed(split(pools_of(), workload=LIMITED))
-    run = found.simulation
-    assert run is not None and run.arrivals == "poisson" and run.requests > 0
+    run = present(found.simulation)
+    assert run.arrivals == "poisson" and run.requests > 0
     assert 0 < run.goodput_share <= 1 and run.goodput_per_s == pytest.approx(10.0 * run.goodput_share)
-    strict = speed(split(pools_of(), workload=replace(LIMITED, slo=Slo(0.012, 0.02, None, 95)))).simulation
-    assert strict is not None and strict.goodput_share <= run.goodput_share
+    strict = present(speed(split(pools_of(), workload=replace(LIMITED, slo=Slo(0.012, 0.02, None, 95)))).simulation)
+    assert strict.goodput_share <= run.goodput_share
 
 
 def in_flight(count: float) -> InferenceWorkload:
@@ -253,8 +252,7 @@ def test_of_requests_in_flight_the_curve_tells_the_number_asked_for_and_its_answ
 
 
 def test_the_curve_of_two_pools_is_the_sum_of_their_waits_and_the_product_of_their_shares() -> None:
-    found = combined_load_curve(STEADY, READS, WRITES, LINK)
-    assert found is not None
+    found = present(combined_load_curve(STEADY, READS, WRITES, LINK))
     # The decode pool has the lower stability limit, so its loads are shown; both pools were simulated at 5 and 20.
     assert [p.requests_per_s for p in found.points] == [5.0, 20.0] and {p.in_flight for p in found.points} == {None}
     assert [p.ttft_p50_s for p in found.points] == pytest.approx([0.1 + 0.05 + 0.01, 0.4 + 0.05 + 0.01])
@@ -282,8 +280,8 @@ def test_the_loads_shown_are_those_of_the_pool_that_fills_first_and_that_the_tra
     assert loads(other, WRITES, 4.0) == []
     # No more is answered than the fuller pool can.
     full = replace(READS, unstable_above_requests_per_s=10.0)
-    found = combined_load_curve(STEADY, full, WRITES, LINK)
-    assert found is not None and [p.output_tokens_per_s for p in found.points] == pytest.approx([1005.0, 2010.0])
+    found = present(combined_load_curve(STEADY, full, WRITES, LINK))
+    assert [p.output_tokens_per_s for p in found.points] == pytest.approx([1005.0, 2010.0])
 
 
 def test_the_curve_of_requests_in_flight_has_powers_of_two_and_the_number_asked_for() -> None:
@@ -291,39 +289,36 @@ def test_the_curve_of_requests_in_flight_has_powers_of_two_and_the_number_asked_
     # Each pool completes as many requests a second as it holds: both hold half of the requests not in transfer.
     some = curve((1.0, 0.1), (16.0, 0.4), closed=True)
     reads, writes = replace(READS, load_curve=some), replace(WRITES, load_curve=some)
-    found = combined_load_curve(closed, reads, writes, replace(LINK, seconds=1.0))
-    assert found is not None
+    found = present(combined_load_curve(closed, reads, writes, replace(LINK, seconds=1.0)))
     # A third of 24 is in either pool and on its way; 32 is more than both pools were simulated at.
     assert [p.in_flight for p in found.points] == [1, 2, 4, 8, 16, 24, 32]
     assert [p.requests_per_s for p in found.points] == pytest.approx([n / 3 for n in (1, 2, 4, 8, 16, 24, 32)])
     assert found.points[-2].output_tokens_per_s == pytest.approx(8 * 201.0)
-    at_once = combined_load_curve(closed, reads, writes, replace(LINK, seconds=0.0))
-    assert at_once is not None
+    at_once = present(combined_load_curve(closed, reads, writes, replace(LINK, seconds=0.0)))
     assert {p.in_flight: p.requests_per_s for p in at_once.points}[24.0] == pytest.approx(12.0)
     narrow = replace(writes, load_curve=curve((1.0, 0.1), (2.0, 0.4), closed=True))
-    less = combined_load_curve(closed, reads, narrow, replace(LINK, seconds=0.0))
+    less = present(combined_load_curve(closed, reads, narrow, replace(LINK, seconds=0.0)))
     # Either pool may be the narrow one: from 8 in flight on it would hold more than it was simulated at.
-    assert less is not None and [p.in_flight for p in less.points] == [1, 2, 4]
+    assert [p.in_flight for p in less.points] == [1, 2, 4]
     assert max(p.requests_per_s for p in less.points) <= 2.0
     narrow = replace(reads, load_curve=curve((1.0, 0.1), (2.5, 0.4), closed=True))
-    less = combined_load_curve(closed, narrow, writes, replace(LINK, seconds=0.0))
-    assert less is not None and [p.in_flight for p in less.points] == [1, 2, 4]
+    less = present(combined_load_curve(closed, narrow, writes, replace(LINK, seconds=0.0)))
+    assert [p.in_flight for p in less.points] == [1, 2, 4]
     first, second, rate_per_s = balance_pools(closed, pool_estimate(reads), pool_estimate(writes), 1.0)
     assert (first.in_flight, second.in_flight, rate_per_s) == pytest.approx((8.0, 8.0, 8.0))
     assert first.most_personal_in_flight == second.most_personal_in_flight == 0.0
 
 
 def test_two_simulations_make_one_whose_requests_pass_both() -> None:
-    found = combined_simulation(STEADY, READS.simulation, WRITES.simulation, 10.0)
-    assert found is not None
+    found = present(combined_simulation(STEADY, READS.simulation, WRITES.simulation, 10.0))
     assert found.goodput_share == pytest.approx(0.72) and found.goodput_per_s == pytest.approx(7.2)
     assert found.queue.p50_s == pytest.approx(0.024) and found.preemptions_per_request == pytest.approx(0.3)
     assert (found.requests, found.seed, found.policy, found.arrivals) == (800, 7, "mixed", "poisson")
     assert (found.mean_batch, found.cache_occupancy, found.inter_token) == (12.0, 0.6, waits(0.01))
     assert combined_simulation(STEADY, None, WRITES.simulation, 10.0) is None
     assert combined_simulation(STEADY, READS.simulation, None, 10.0) is None
-    swapped = combined_simulation(STEADY, WRITES.simulation, READS.simulation, 10.0)
-    assert swapped is not None and swapped.goodput_share == pytest.approx(0.72) and swapped.requests == 800
+    swapped = present(combined_simulation(STEADY, WRITES.simulation, READS.simulation, 10.0))
+    assert swapped.goodput_share == pytest.approx(0.72) and swapped.requests == 800
 
 
 def test_work_that_ends_is_done_at_the_rate_of_the_slowest_part_or_in_the_sum_of_all() -> None:
@@ -358,8 +353,8 @@ def test_a_run_takes_its_first_wave_and_then_the_rest_at_the_joint_rate() -> Non
     assert wave.in_flight == wave.requests == 10.0
     assert first_wave(ends(load=Load.CLOSED, in_flight=64.0)).requests == 64.0
 
-    mixed = with_first_wave(pool_estimate(READS), run).performance
-    assert mixed is not None and mixed.ttft is not None and mixed.ttft.mean_s == pytest.approx(0.2 * 1 + 0.8 * 0.1)
+    mixed = present(with_first_wave(pool_estimate(READS), run).performance)
+    assert mixed.ttft is not None and mixed.ttft.mean_s == pytest.approx(0.2 * 1 + 0.8 * 0.1)
     assert mixed.load_curve is None
     # Intervals of TTFT keep their relative width, others stay.
     for before, after in zip(READS.intervals, mixed.intervals, strict=True):
@@ -418,8 +413,7 @@ def test_a_volume_takes_its_start_and_then_its_work_and_costs_what_its_hours_cos
 
 def test_queues_of_two_simulations_are_added_and_tokens_are_those_of_the_writer() -> None:
     reads, writes = simulated(0.002, 0.9, 800, 0.1), simulated(0.03, 0.8, 1000, 0.2)
-    found = combined_simulation(STEADY, reads, writes, 50.0)
-    assert found is not None
+    found = present(combined_simulation(STEADY, reads, writes, 50.0))
     for name in ("mean_s", "p50_s", "p95_s", "p99_s"):
         assert getattr(found.queue, name) == pytest.approx(getattr(reads.queue, name) + getattr(writes.queue, name))
     assert found.inter_token == writes.inter_token and found.inter_token != writes.queue
@@ -448,8 +442,8 @@ def test_each_pool_waits_as_it_does_at_its_own_part_of_the_requests_in_flight() 
     falling = tuple(replace(p, goodput_share=0.9 - 0.01 * n) for n, p in zip(loads, points, strict=True))
     reads, writes = (replace(READS, load_curve=LoadCurve(p, 1.0)) for p in (falling, slow))
     found, link = in_flight(8.0), replace(LINK, seconds=0.05)
-    shown = combined_load_curve(found, reads, writes, link)
-    assert shown is not None and len(shown.points) > 3
+    shown = present(combined_load_curve(found, reads, writes, link))
+    assert len(shown.points) > 3
     parted = list(shared_concurrencies(found, reads, writes, link))
     for both, part in zip(shown.points, parted, strict=True):
         assert part.reading < part.writing and part.answered_per_s == pytest.approx(part.writing / 3)

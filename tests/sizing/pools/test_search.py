@@ -53,7 +53,7 @@ from app.sizing.serving.options import Options
 from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Router, Slo
-from tests.examples import CHAT, LLAMA_70B, col, row
+from tests.examples import CHAT, LLAMA_70B, col, present, row
 from tests.sizing.pools.given import LINK, READS, at_rate, pool_estimate
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import CARD, SMALL, SYSTEMS, snapshot, system
@@ -81,8 +81,7 @@ def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     question = Question(workload)
     plans = enumerate_allowed_plans(Search.start(question, SMALL).of(workload))
     options = prefill_options(Search.start(question, SMALL).of(workload), plans)
-    runs = simulate_replicas(Search.start(question, SMALL).of(workload), options.plans, options.settings)
-    assert runs is not None
+    runs = present(simulate_replicas(Search.start(question, SMALL).of(workload), options.plans, options.settings))
     simulated, _ = runs.planned_capacity(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)
 
@@ -207,8 +206,7 @@ def test_limits_of_number_hold_for_both_pools_together() -> None:
 def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
     question = Question(ROUNDS[0])
     plans = enumerate_allowed_plans(Search.start(question, MARKET).of(ROUNDS[0]))
-    pairs = rank_pairs(Search.start(question, MARKET).of(ROUNDS[0]), plans, ANY)
-    assert pairs is not None
+    pairs = present(rank_pairs(Search.start(question, MARKET).of(ROUNDS[0]), plans, ANY))
     assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
     assert (pairs.reads.plans.kv == pairs.writes.plans.kv).all()
     assert (machine_locations(pairs.reads.plans, MARKET) == machine_locations(pairs.writes.plans, MARKET)).all()
@@ -241,8 +239,7 @@ def test_a_split_is_shown_if_it_is_better_by_more_than_a_near_tie() -> None:
         found = better_split(search, plans, ANY, simulated_score=one_pool)
         return None if found is None else found[1].score
 
-    best = score(np.inf)
-    assert best is not None
+    best = present(score(np.inf))
     assert score(best / (1 - 1.5 * share)) == best and score(best / (1 - 0.5 * share)) is None
     assert better_split(search, plans, ANY, expected_score=best / 2) is None
 
@@ -314,8 +311,7 @@ def test_writing_starts_after_reading_and_the_transfer(monkeypatch: pytest.Monke
     workload = at_rate(100.0, slo=Slo(0.5, 0.02, 9.0, 95))
     search = Search.start(Question(workload), MARKET).of(workload)
     plans = enumerate_allowed_plans(search)
-    pairs = rank_pairs(search, plans, ANY)
-    assert pairs is not None
+    pairs = present(rank_pairs(search, plans, ANY))
     pair = pairs.take(np.flatnonzero(pairs.reads.accelerator != pairs.writes.accelerator)[:1])
     parts: list[InferenceWorkload] = []
     pools: list[Options] = []
@@ -611,8 +607,7 @@ def test_prompts_are_read_in_what_the_decode_pool_leaves_and_no_pair_lacks_a_poo
     pools_are(options, options)
     for most in (4, 8, 16):
         limited = replace(search, question=Question(workload, Constraints(max_accelerators=most)))
-        pairs = rank_pairs(limited, plans, ANY)
-        assert pairs is not None
+        pairs = present(rank_pairs(limited, plans, ANY))
         assert (pairs.reads.fleet.accelerators + pairs.writes.fleet.accelerators <= most).all()
 
 
@@ -662,8 +657,8 @@ def test_prefill_pools_are_searched_only_where_a_pair_may_win(monkeypatch: pytes
     for objective in set(Objective) - {Objective.CARBON}:
         search = Search.start(Question(workload, objective=objective), MARKET).of(workload)
         plans = enumerate_allowed_plans(search)
-        pairs = rank_pairs(search, plans, ANY)
-        assert pairs is not None and searched.pop()
+        pairs = present(rank_pairs(search, plans, ANY))
+        assert searched.pop()
         score = objective_score(objective, pairs.ranking_measures(search.question, workload)).min()
         ratios.append(bounds[-1] / score)
         assert rank_pairs(search, plans, ANY, bounds[-1]) is None and not searched
@@ -693,8 +688,7 @@ def test_a_pool_is_simulated_where_its_replicas_have_capacity(monkeypatch: pytes
 
 def test_what_a_request_fixes_of_a_scheduler_is_what_its_estimate_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search.start(Question(STEADY), SMALL).of(STEADY)
-    fixed = DECODE_DEPLOYMENT.scheduler
-    assert fixed is not None
+    fixed = present(DECODE_DEPLOYMENT.scheduler)
     chosen = replace(fixed, policy=None)
     runs: Any = row(with_whole_curves=lambda _, workload: ("whole", workload))
     options: Any = row(plans=None, settings=None)
@@ -721,8 +715,7 @@ def test_what_a_request_fixes_of_a_scheduler_is_what_its_estimate_shows(monkeypa
 def test_what_a_split_states_is_what_asking_for_it_gives() -> None:
     workload = ROUNDS[1]
     search = Search.start(Question(workload), MARKET).of(workload)
-    found = better_split(search, enumerate_allowed_plans(search), ANY)
-    assert found is not None
+    found = present(better_split(search, enumerate_allowed_plans(search), ANY))
     asked = estimate_deployment(Question(workload), found[0].deployment, MARKET)
     assert asked.deployment == found[0].deployment
     assert asked.performance == found[0].performance and asked.cost == found[0].cost

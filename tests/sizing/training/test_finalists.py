@@ -24,7 +24,7 @@ from app.sizing.training.finalists import (
 from app.sizing.training.memory import MemoryParts, estimate_training_memory
 from app.sizing.training.plans import TrainingPlans, virtual_pipeline
 from app.sizing.training.run import run_at, run_cost
-from tests.examples import LLAMA_70B
+from tests.examples import LLAMA_70B, present
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, asked, plans_of
 
@@ -195,6 +195,5 @@ def test_the_memory_shown_by_kind_is_that_of_the_runs_themselves() -> None:
 def test_a_scaling_curve_comes_with_the_layouts_that_it_needs() -> None:
     assert judged(trace=False).scaling is None
     asked_for = FINALISTS_COUNTS, FINALISTS_PLANS, FINALISTS_RUN, WORKLOAD.deadline_s, Question(WORKLOAD), FINALISTS_ALL
-    curve = assess_finalists(*asked_for).scaling
-    assert curve is not None
+    curve = present(assess_finalists(*asked_for).scaling)
     assert len(curve.points) > 5

@@ -27,7 +27,7 @@ from app.sizing.training.given import (
     requested_accelerators,
 )
 from app.sizing.training.run import fits_memory
-from tests.examples import LLAMA_70B, col, row
+from tests.examples import LLAMA_70B, col, present, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, asked, plans_of
 
@@ -40,10 +40,9 @@ PAIRS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", 
 @pytest.mark.parametrize("machines", [*range(1, 17), 24, 40, 48, 63, 64])
 def test_every_size_of_a_cluster_is_laid_out_with_the_nearest_batch(machines: int) -> None:
     """64 sequences asked: each replica takes as many of its micro-batches as come nearest."""
-    found = best_requested_run(
-        WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION
+    found = present(
+        best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION)
     )
-    assert found is not None
     share = float(found.run.data_parallel[0] * found.plans.micro_batch_sequences[0])
     assert found.run.accelerators[0] == 8 * machines
     assert found.run.batch[0] == max(1, int(64 / share + 0.5)) * share
@@ -69,8 +68,7 @@ def test_the_size_a_caller_fixed() -> None:
 
 def chosen(**fixed: Any) -> tuple[float, float, float]:
     """(accelerators, seconds, USD) of the chosen run."""
-    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION)
-    assert found is not None
+    found = present(best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION))
     run = found.run
     assert fits_memory(found.plans, run, ASSUMED)[0]
     return float(run.accelerators[0]), float(run.wall_s[0]), float(run.nodes[0])
@@ -86,8 +84,7 @@ def test_a_size_asked_for_is_kept_and_the_fastest_layout_taken() -> None:
 
 
 def test_a_degree_asked_for_is_the_degree() -> None:
-    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", data_parallel=4), QUESTION)
-    assert found is not None
+    found = present(best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", data_parallel=4), QUESTION))
     assert set(found.run.data_parallel.tolist()) == {4}
 
 

@@ -32,7 +32,7 @@ from app.sizing.training.run import (
     storage_bytes_per_s,
     units_per_s,
 )
-from tests.examples import LLAMA_8B, col
+from tests.examples import LLAMA_8B, col, present
 from tests.sizing.training.counted import COUNTS
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
 
@@ -145,8 +145,7 @@ def test_spot_machines_are_taken_back(catalog: Catalog) -> None:
 def test_the_cluster_must_bring_what_the_layout_assumes(catalog: Catalog) -> None:
     found = asked(catalog, replace(WORKLOAD, global_batch=512, units=1e12), accelerators_per_replica=64)
     assert found.performance is not None
-    needs = found.performance.cluster
-    assert needs is not None
+    needs = present(found.performance.cluster)
     assert needs.network_bytes_per_s_per_node == pytest.approx(400e9)
     assert needs.checkpoint_capacity_bytes == pytest.approx(3 * 14 * LLAMA_8B.total_params)
     assert needs.host_memory_bytes_per_node > 8 * 16 * GIB
@@ -156,8 +155,7 @@ def test_the_cluster_must_bring_what_the_layout_assumes(catalog: Catalog) -> Non
 def test_a_run_that_may_fit_shows_its_speed(catalog: Catalog) -> None:
     """Just beyond the memory: not recommended, but the speed is there, with the reason."""
     workload = replace(WORKLOAD, phase="fine_tuning", global_batch=16)
-    most = asked(catalog, workload, maximize="sequence_length", accelerators_per_replica=8).maximum
-    assert most is not None
+    most = present(asked(catalog, workload, maximize="sequence_length", accelerators_per_replica=8).maximum)
     near = asked(catalog, replace(workload, units_per_sequence=most.too_large), accelerators_per_replica=8)
     assert not near.fits
     assert near.performance is not None

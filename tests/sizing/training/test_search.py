@@ -36,7 +36,7 @@ from app.sizing.training.search import (
     smallest_runs,
 )
 from app.sizing.uncertainty import NORMAL
-from tests.examples import PRETRAIN, col
+from tests.examples import PRETRAIN, col, present
 from tests.sizing.small import BIG, SMALL, SYSTEMS, snapshot
 from tests.sizing.training.layouts import WORKLOAD, plans_of
 
@@ -110,8 +110,7 @@ def shortfalls_turned_down(deadline_s: float, confidence: float) -> Rejection | 
 
 
 def test_a_late_run_is_reported_with_its_days() -> None:
-    late = shortfalls_turned_down(FASTEST_S / 2, 0.5)
-    assert late is not None
+    late = present(shortfalls_turned_down(FASTEST_S / 2, 0.5))
     assert (late.code, late.unit) == ("too_slow", "days")
     assert late.needed == pytest.approx(FASTEST_S / 86400)
     assert late.available == pytest.approx(FASTEST_S / 2 / 86400)
@@ -137,8 +136,7 @@ def test_a_late_run_on_one_machine_says_why_it_has_no_more() -> None:
 def test_a_run_that_is_late_with_the_confidence_asked_only_says_so() -> None:
     assert shortfalls_turned_down(FASTEST_S * 1.5, 0.5) is None
     # nothing was ever compared: at 80 % a run takes e^0.45 = 1.57 times as long
-    late = shortfalls_turned_down(FASTEST_S * 1.5, 0.8)
-    assert late is not None
+    late = present(shortfalls_turned_down(FASTEST_S * 1.5, 0.8))
     assert late.needed == pytest.approx(FASTEST_S * np.exp(0.45) / 86400)
     assert "The median prediction meets the deadline." in late.text
     assert "(80 % confidence)" in late.text

@@ -22,21 +22,6 @@ from app.sizing.hardware.engines.record import (
     release_of,
 )
 
-__all__ = [
-    "ALIASES",
-    "ENGINES",
-    "FRONTS",
-    "LATENT_COPIES",
-    "RULES",
-    "Engine",
-    "EngineMemory",
-    "Framework",
-    "WideExperts",
-    "engine_named",
-    "engine_rank",
-    "release_of",
-]
-
 _RECORDS = read_engines()
 FRONTS = tuple(engine for engine in _RECORDS if engine.judged_as is not None)
 _PLACES = {engine.name: i for i, engine in enumerate(_RECORDS)}

@@ -75,9 +75,9 @@ class SchedulerSettings:
         return self if settings is None else replace(self, **settings.explicit_fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduler:
-    """Complete scheduler of one replica.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerRules:
+    """How an engine schedules, whatever the device; the defaults are those of vLLM.
 
     `chunked`: a prompt may be split to fill a step (chunked prefill); otherwise a prompt waits until all of it fits.
     `receive_interval_steps`: decode steps between two polls for new requests; a step with a prompt is always
@@ -88,19 +88,25 @@ class Scheduler:
     more than twice the sequences.
     """
 
-    policy: Policy
+    policy: Policy = Policy.MIXED
+    chunked: bool = True
+    preemption: Preemption = Preemption.RECOMPUTE
+    prefix_cache: bool = True
+    kv_block_tokens: int = 16
+    receive_interval_steps: int = 1
+    batch_wait_steps: int = 0
+    batch_wait_share: float = 0.0
+    planning_lag_steps: int = 0
+    output_reserve_share: float = 0.0
+    graph_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler(SchedulerRules):
+    """Complete scheduler of one replica."""
+
     max_batched_tokens: int
     max_sequences: int
-    chunked: bool
-    preemption: Preemption
-    prefix_cache: bool
-    kv_block_tokens: int
-    receive_interval_steps: int
-    batch_wait_steps: int
-    batch_wait_share: float
-    planning_lag_steps: int
-    output_reserve_share: float
-    graph_tokens: int
 
     def with_settings(self, settings: SchedulerSettings | None) -> Scheduler:
         """A copy with the settings of a request.
@@ -118,29 +124,18 @@ class Scheduler:
         return SchedulerSettings(**{f.name: getattr(self, f.name) for f in fields(SchedulerSettings)})
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling(SchedulerRules):
     """Default scheduling rules of an engine from a version on. Fields that are not given are as in vLLM.
 
     `steps` lists step sizes by memory, smallest first; `steps_of` has other step sizes for families of devices. If
-    `slots` is true, the number of sequences is always given when the engine starts. The other fields are those of
-    `Scheduler`. `sources` and `read` say where and when the fields were read.
+    `slots` is true, the number of sequences is always given when the engine starts. `sources` and `read` say where and
+    when the fields were read.
     """
 
     steps: tuple[StepSize, ...] = (StepSize(0, 2048, 256, 8192), StepSize(70, 8192, 1024, 16384))
     steps_of: Mapping[str, tuple[StepSize, ...]] = field(default_factory=dict)
     slots: bool = False
-    policy: Policy = Policy.MIXED
-    chunked: bool = True
-    preemption: Preemption = Preemption.RECOMPUTE
-    prefix_cache: bool = True
-    kv_block_tokens: int = 16
-    receive_interval_steps: int = 1
-    batch_wait_steps: int = 0
-    batch_wait_share: float = 0.0
-    planning_lag_steps: int = 0
-    output_reserve_share: float = 0.0
-    graph_tokens: int = 0
     sources: Mapping[str, str] = field(default_factory=dict)
     read: str = ""
 
@@ -159,7 +154,7 @@ class Scheduling:
         """
         sizes = self.family_step_sizes(family)
         size = next((s for s in reversed(sizes) if memory_bytes / GIB >= s.from_gib), sizes[0])
-        own = {f.name: getattr(self, f.name) for f in fields(Scheduler) if not f.name.startswith("max_")}
+        own = {f.name: getattr(self, f.name) for f in fields(SchedulerRules)}
         own["graph_tokens"] = min(self.graph_tokens, 2 * size.max_sequences)
         tokens = size.offline_tokens if offline else size.max_batched_tokens
         return Scheduler(max_batched_tokens=tokens, max_sequences=size.max_sequences, **own)

@@ -24,26 +24,6 @@ from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
 from app.sizing.hardware.support.records import FULL, LORA, QLORA
 
-__all__ = [
-    "ADAPTER_FIELDS",
-    "LOSSES",
-    "RECIPES",
-    "RECOMPUTATIONS",
-    "VOCABULARIES",
-    "WHOLE",
-    "RecipeSettings",
-    "Recipes",
-    "TrainingRecipe",
-    "apply_settings",
-    "in_16_bit",
-    "recipe_of_framework",
-    "recipes_of_framework",
-    "recipes_today",
-    "vocabulary_code",
-    "word_at",
-]
-
-
 # Training methods with adapters.
 ADAPTERS = (LORA, QLORA)
 

@@ -10,7 +10,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.hardware.recipes.frameworks import PLACES
 from app.sizing.hardware.recipes.record import LOSSES, VOCABULARIES, TrainingRecipe
-from app.sizing.hardware.tables import codes, flags
+from app.sizing.hardware.tables import codes, columns_from, flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,37 +45,16 @@ class Recipes(Columns):
     @classmethod
     def from_recipes(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
         losses = [LOSSES[r.loss] for r in recipes]
-        return cls(
+        return columns_from(
+            cls,
+            recipes,
+            VOCABULARIES,
             record=codes([PLACES[r.key] for r in recipes]),
-            loss=_vocabulary_codes("loss", recipes),
-            kernels=_vocabulary_codes("kernels", recipes),
-            weights=_vocabulary_codes("weights", recipes),
-            gradients=_vocabulary_codes("gradients", recipes),
-            selective=_vocabulary_codes("selective", recipes),
-            optimizer_implementation=_vocabulary_codes("optimizer_implementation", recipes),
-            adapter_precision=_vocabulary_codes("adapter_precision", recipes),
-            packing=_vocabulary_codes("packing", recipes),
-            adapter_dropout=flags([r.adapter_dropout for r in recipes]),
-            kbit_widening=flags([r.kbit_widening for r in recipes]),
             published=flags([r.is_from_source for r in recipes]),
-            offloads_checkpoints=flags([r.offloads_checkpoints for r in recipes]),
             bytes_per_logit=column([x.bytes_per_logit for x in losses]),
             chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
             chunk_logits=column([x.chunk_logits for x in losses]),
-            loss_chunks=column([r.loss_chunks for r in recipes]),
-            gathered_units=column([r.gathered_units for r in recipes]),
-            gathers_to_recompute=flags([r.gathers_to_recompute for r in recipes]),
-            keeps_exchanges=flags([r.keeps_exchanges for r in recipes]),
-            keeps_gathered=flags([r.keeps_gathered for r in recipes]),
-            bucket_bytes=column([r.bucket_bytes for r in recipes]),
-            live_params=column([r.live_params for r in recipes]),
-            sent_copies=column([r.sent_copies for r in recipes]),
         )
-
-
-def _vocabulary_codes(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
-    words = VOCABULARIES[name]
-    return codes([words.index(getattr(r, name)) for r in recipes])
 
 
 def in_16_bit(recipes: Recipes) -> Recipes:

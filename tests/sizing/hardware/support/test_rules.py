@@ -31,6 +31,7 @@ from app.sizing.hardware.support.rules import (
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import catalogued, support
+from tests.examples import present
 
 
 def test_formats_without_a_rate_ask_nothing_of_a_chip() -> None:
@@ -55,11 +56,9 @@ DOCUMENTS = SupportEvidence(support())
 
 def test_the_last_rule_is_reported() -> None:
     t4, serving = catalogued("nvidia-t4"), Work("inference")
-    found = find_refusal(t4, ("tensorrt-llm", "vllm"), ("fp8",), serving, DOCUMENTS)
-    assert found is not None
+    found = present(find_refusal(t4, ("tensorrt-llm", "vllm"), ("fp8",), serving, DOCUMENTS))
     assert "FP8 requires 8.9" in found.rule
-    runs = find_refusal(t4, (), ("fp8", "fp16"), serving, DOCUMENTS)
-    assert runs is not None
+    runs = present(find_refusal(t4, (), ("fp8", "fp16"), serving, DOCUMENTS))
     assert runs.is_supported
 
 
