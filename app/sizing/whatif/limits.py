@@ -157,15 +157,27 @@ def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
 
 
 def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:
-    """The rejection to state as the closest option: the first one, or the first whose limit a confirmed change raises
-    where the first one misses a limit that no confirmed change raises.
+    """The rejection to state as the closest option: the first one, unless confirmed changes reach another one instead.
+
+    Where the first one misses a limit that no confirmed change raises, this is the first whose limit one raises. Where
+    it has a reason without a number, such as a missing rate, this is the first type with which a change is feasible.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
     first = rejected[0] if rejected else None
-    if first is None or not any(True for _ in _missed_limits(first)):
+    if first is None:
+        return None
+    if first.needed is None:
+        usable = (r for r in rejected if any(_uses(effect, r) for effect in enough))
+        return next(usable, first)
+    if not any(True for _ in _missed_limits(first)):
         return first
     raised = (r for r in rejected if any(_raises(effect, name) for name, _ in _missed_limits(r) for effect in enough))
     return next(raised, first)
+
+
+def _uses(effect: Effect, rejection: Rejection) -> bool:
+    """Whether a change is feasible with a type that the request does not exclude."""
+    return rejection.stage is not FilterStage.EXCLUDED and f" × {rejection.name} (" in effect.effect
 
 
 def _raises(effect: Effect, name: str) -> bool:
@@ -175,9 +187,13 @@ def _raises(effect: Effect, name: str) -> bool:
 
 def note_on_closest(closest: Rejection, effects: Sequence[Effect]) -> str:
     """What the confirmed changes say about the limit that the closest option misses, where the text of its rejection,
-    which rests on formulas and on one limit, would suggest another value; empty where both agree.
+    which rests on formulas and on one limit, would suggest another value; empty where both agree. Where it misses no
+    limit in numbers, the change with which its type is feasible.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
+    if closest.needed is None:
+        usable = (f" Confirmed: {effect.change}; {effect.effect}." for effect in enough if _uses(effect, closest))
+        return next(usable, "")
     for name, stated in _missed_limits(closest):
         own = [effect for effect in enough if _raises(effect, name)]
         if not enough or any(effect.effect.startswith(f"feasible at {stated}:") for effect in own):
