@@ -790,12 +790,17 @@ def types_in_reach(judged: Sequence[Rejection], most: float) -> tuple[str, ...]:
     return tuple(r.accelerator for r in judged if r.stage >= FilterStage.MEMORY and r.shortfall_ratio <= most)
 
 
+def narrower_formats(workload: InferenceWorkload) -> tuple[str, ...]:
+    """4-bit weight formats that a request without formats does not consider, because they may lose accuracy."""
+    usual = default_weight_formats(workload.model, personal=workload.is_personal)
+    return tuple(sorted({f.name for f in WEIGHT_FORMATS.values() if f.default_use is FormatUse.PERSONAL} - usual))
+
+
 def _format_alternatives(
     workload: InferenceWorkload, limits: Constraints, judged: Sequence[Rejection]
 ) -> Iterator[Change]:
     """Weight and cache formats with fewer bits where the request names none, else the formats that it does not name."""
-    usual = default_weight_formats(workload.model, personal=workload.is_personal)
-    narrow = tuple(sorted({f.name for f in WEIGHT_FORMATS.values() if f.default_use is FormatUse.PERSONAL} - usual))
+    usual, narrow = default_weight_formats(workload.model, personal=workload.is_personal), narrower_formats(workload)
     untried = tuple(r.accelerator for r in judged if r.code in ("no_layout", "over_budget"))
     reached = tuple(dict.fromkeys((*types_in_reach(judged, MAX_MISS_4_BIT), *untried)))
     rest = tuple(sorted({*usual, *narrow} - set(limits.weight_formats)))

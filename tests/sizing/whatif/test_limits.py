@@ -391,7 +391,7 @@ def test_the_closest_option_misses_a_limit_that_a_confirmed_change_raises() -> N
 
 
 def test_the_closest_option_without_a_number_is_a_type_that_a_confirmed_change_uses() -> None:
-    """A pattern may match a sold type whose rate nobody states and a faster one without an accepted price."""
+    """A pattern may match a sold type without a known rate and a faster one without an accepted price."""
 
     def without_number(name: str, code: str, stage: FilterStage) -> Rejection:
         return Rejection(name.lower(), name, code, f"{name}: {code}.", stage=stage)
