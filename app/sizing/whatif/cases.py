@@ -259,7 +259,9 @@ def describe_effect(
 MIN_TIME_SAVING = 0.1  # share of a request's time from which an option counts as faster
 
 
-def describe_trade(first: Estimate, other: Estimate, times: float, other_times: float) -> str:
+def describe_trade(
+    workload: InferenceWorkload, first: Estimate, other: Estimate, times: float, other_times: float
+) -> str:
     """What another estimate needs and takes compared with the first one, as text; empty unless it is better in
     hardware, cost, limits or time.
 
@@ -277,7 +279,9 @@ def describe_trade(first: Estimate, other: Estimate, times: float, other_times: 
         figures.append("same hardware")
     else:
         figures.append(f"{format_count(then.accelerators, 'accelerator')} instead of {now.accelerators:,}")
-    figures += [f"{new} instead of {old}/h" for new, old in [(format_usd(then.usd), format_usd(now.usd))] if new != old]
+    (new_usd, unit), (old_usd, _) = (ranking_figures(Objective.COST, workload, state)[0] for state in (then, now))
+    if new_usd != old_usd:
+        figures.append(f"{new_usd} instead of {old_usd} {unit}")
     if other_times != times:
         figures.append(f"meets latency limits {other_times:g} instead of {times:g} times as long as usual")
     if np.isfinite(then.e2e_s) and np.isfinite(now.e2e_s):
@@ -306,7 +310,9 @@ def few_bits_trade(
         find: the search for the options of a question, within longer limits if need be.
     """
     workload, limits = asked.workload, asked.constraints
-    if not ranked or not isinstance(workload, InferenceWorkload) or asked.companions or limits.weight_formats:
+    if not ranked or not isinstance(workload, InferenceWorkload) or workload.is_finite:
+        return
+    if asked.companions or limits.weight_formats:
         return
     first, times, part = ranked[0].estimate, answered.workload.assumed_times or 1.0, ranked[0].accelerator
     narrow = () if workload.single_pass else narrower_formats(workload)
@@ -322,7 +328,7 @@ def few_bits_trade(
     with suspend_recording():
         search, _, result = find(changed, catalog)
     for other in result.estimates[:1]:
-        trade = describe_trade(first, other, times, search.question.workload.assumed_times or 1.0)
+        trade = describe_trade(workload, first, other, times, search.question.workload.assumed_times or 1.0)
         d = other.deployment
         if trade and d.weight_format and d.engine:
             stack = f"{format_name(d.weight_format)} weights with {product_name(d.engine)}"
