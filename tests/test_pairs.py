@@ -101,6 +101,8 @@ SHORT: Body = {"peak_requests_per_s": 39.9, "input_tokens": {"mean": 440, "p95":
 SHORT |= {"output_tokens": {"mean": 40, "p95": 95}}
 TIES: Body = {"peak_requests_per_s": 38.8, "input_tokens": 1520, "output_tokens": {"mean": 481, "p95": 766}}
 TIES |= {"cached_prefix_fraction": 0.86, "shared_prefix_fraction": 0.26, "turn_gap_s": 1.06}
+WHOLE: Body = {"peak_requests_per_s": 52.4, "output_tokens": {"mean": 188, "p95": 606}, "cached_prefix_fraction": 0.43}
+WHOLE |= {"turn_gap_s": 7.65}
 BATCH = service("deepseek-ai/DeepSeek-V3", {}, offline=True, **VOLUME)
 HELD: dict[str, tuple[Body, ...]] = {
     "a layout that ties by formulas": (
@@ -140,6 +142,15 @@ HELD: dict[str, tuple[Body, ...]] = {
     "pools whose caches tie by formulas": tuple(
         service("deepseek-ai/DeepSeek-V3", {"tpot_ms": 23.3, "percentile": 50}, {"kv_formats": kept}, **TIES)
         for kept in (["fp16", "fp8"], ["fp8"])
+    ),
+    "pools on equally many machines by formulas, of which one needs nearly all": tuple(
+        service(
+            "mistralai/Mixtral-8x7B-Instruct-v0.1",
+            {"ttft_ms": 2180.0, "tpot_ms": 19.6, "percentile": 50},
+            input_tokens=prompt,
+            **WHOLE,
+        )
+        for prompt in (18_500, 19_425)
     ),
     "work that ends, ranked at its confidence": tuple(
         {**BATCH, "constraints": {"confidence": confidence}} for confidence in (0.9, 0.95)

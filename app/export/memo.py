@@ -240,7 +240,8 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
     """Warnings, the cost of a higher confidence, prices that are not firm, and cheaper alternatives."""
     yield from (warning["text"] for warning in answer["warnings"])
     if not any(warning["code"] == "thin_margin" for warning in answer["warnings"]) or bill.rank != 1:  # says the same
-        yield from _dearer_confidence(option.get("confidence", {}))
+        first = answer["recommendations"][0].get("confidence", {})
+        yield from _dearer_confidence(option.get("confidence", {}), first.get("by_level", []))
     unbacked = sum(
         (line.total for line in bill.priced_lines if line.total and line.price and line.price.kind not in FIRM_KINDS),
         Decimal(0),
@@ -253,14 +254,22 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
         yield f"{percent(cheaper['saves_share'])} cheaper with {cheaper['if']}: {cheaper['risk']}."
 
 
-def _dearer_confidence(confidence: Document) -> Iterator[str]:
-    """The next confidence above the requested one that takes more accelerators or money."""
+def _dearer_confidence(confidence: Document, all_levels: Sequence[Document]) -> Iterator[str]:
+    """The next confidence above the requested one that takes more accelerators or money; nothing where the answer
+    leaves out a lower one of this option.
+
+    Parameters:
+        all_levels: levels of the first option, which has them all.
+    """
     levels = [level for level in confidence.get("by_level", []) if level["total_accelerators"] is not None]
     here = next((level for level in levels if level["confidence"] == confidence["asked"]), None)
     for level in levels:
         same = here is not None and level["total_accelerators"] == here["total_accelerators"]
         if level["confidence"] <= confidence["asked"] or (same and "usd_total" not in level):
             continue
+        below = {each["confidence"] for each in all_levels if each["confidence"] < level["confidence"]}
+        if below - {each["confidence"] for each in confidence["by_level"]}:
+            return
         sure, money = percent(level["confidence"]), level.get("usd_per_hour", level.get("usd_total"))
         figure = "" if money is None else _format_figure(money)
         if same:

@@ -115,6 +115,7 @@ from app.sizing.whatif.borderline import (
 from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
+    few_bits_trade,
     find_sensitivity,
     larger_batch_change,
     split_changes,
@@ -407,6 +408,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     sensitivity, note = tuple[Effect, ...](), ""
     if question.includes(Extra.SENSITIVITY):
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
+        sensitivity += tuple(few_bits_trade(asked, question, ranked, catalog, search_within_limits))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
     closest = closest_option(rejected, sensitivity)

@@ -364,6 +364,25 @@ def test_what_would_help_counts_no_more_than_is_owned(client: TestClient) -> Non
     assert effects(8) == rest
 
 
+def test_fully_used_hardware_is_compared_with_4_bit_weights(client: TestClient) -> None:
+    """The stated figures are those of the request with these formats, and nothing is compared where they are named."""
+    workload = chat("llama-3.3-70b-instruct", 8)
+    workload["traffic"] |= {"input_tokens": 2000, "output_tokens": 400}
+    answer = answered(client, workload, FOUR_A6000)
+    first = answer["recommendations"][0]
+    assert first["deployment"]["weight_format"] == "bf16"
+    (trade,) = (each for each in answer["sensitivity"] if " weights with " in each["change"])
+    named = {"weight_formats": ["int4-awq", "int4-gptq"]}
+    body = {"workload": workload, "inventory": FOUR_A6000, "constraints": named, "objective": "latency"}
+    other = answer_of(client.post("/recommend", json=body))
+    assert trade["change"].startswith("INT4-")
+    took, takes = (each["recommendations"][0]["performance"]["e2e_ms"]["p50"] / 1e3 for each in (answer, other))
+    assert takes < 0.9 * took
+    assert f"median request {takes:.1f} instead of {took:.1f} s; check accuracy" in trade["effect"]
+    assert "same hardware" in trade["effect"]
+    assert not any(" weights with " in each["change"] for each in other["sensitivity"])
+
+
 def test_prices_of_owned_hardware_are_not_varied(client: TestClient) -> None:
     owned = [{"accelerator": name, "count": 1, "usd_per_machine": usd} for name, usd in (("a6000", 9e3), ("l40s", 1e4))]
     answer = answered(client, chat(in_flight=2), owned, inventory="only")

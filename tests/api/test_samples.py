@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -186,19 +187,23 @@ def test_what_is_too_long_for_a_model_is_refused_where_it_is_written(
     assert [error["pointer"] for error in errors] == [pointer]
 
 
-@pytest.mark.parametrize(
-    ("engine", "flags"),
-    [
-        ("vllm", "--dataset-name random-mm --random-mm-base-items-per-request 2 --random-mm-bucket-config"),
-        ("sglang", "--dataset-name image --image-count 2 --image-resolution 756x1008 --random-input-len 200 "),
-    ],
-)
-def test_the_benchmark_of_a_vision_model_sends_images(client: TestClient, engine: str, flags: str) -> None:
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_benchmark_of_a_vision_model_sends_images(client: TestClient, engine: str) -> None:
+    """Images, the shared prefix of the text, and the spread of lengths."""
     workload = vision_workload({"width": 1008, "height": 756, "per_request": 2})
     asked = {"workload": workload, "constraints": {"engines": [engine]}, "include": [], "limit": 1}
+    images = "--dataset-name random-mm --random-mm-base-items-per-request 2 --random-mm-bucket-config"
     command = client.post("/recommend", json=asked).json()["verification"]["command"]
-    assert flags in command
-    assert ("'{(756, 1008, 1): 1.0}' --random-input-len 200 " in command) == (engine == "vllm")
+    assert f"{images} '{{(756, 1008, 1): 1.0}}' --random-input-len 200 --random-output-len" in command
+    assert ("http://localhost:30000" in command) == (engine == "sglang")
+    lengths = {
+        "output_tokens": {"mean": 100, "p95": 250},
+        "cached_prefix_fraction": 0.05,
+        "shared_prefix_fraction": 0.05,
+    }
+    asked["workload"] = {**workload, "traffic": {**workload["traffic"], **lengths}}
+    command = client.post("/recommend", json=asked).json()["verification"]["command"]
+    assert re.search(r"--random-prefix-len \d+ --random-output-len 100 --random-range-ratio 0\.\d+ ", command)
     asked["workload"] = vision_workload(None)
     assert "--dataset-name random " in client.post("/recommend", json=asked).json()["verification"]["command"]
 

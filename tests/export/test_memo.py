@@ -47,6 +47,16 @@ def test_it_has_what_a_decision_needs() -> None:
     assert "90 % confidence" not in text  # takes no more than was asked for
 
 
+def test_the_next_confidence_is_named_only_where_none_below_it_is_left_out() -> None:
+    answer, supply = stored.answer(), stored.supply()
+    bill = build_bill(answer, supply, 2, EURO)
+    levels = answer["recommendations"][1]["confidence"]["by_level"]
+    answer["recommendations"][1] |= {"confidence": {"asked": 0.8, "by_level": [levels[0], levels[2]]}}
+    page = render_memo(answer, supply, [bill], bill).decode()
+    assert "confidence of meeting the limits needs" not in page
+    assert "95 % confidence of meeting the limits needs 56 accelerators" in memo(2)
+
+
 def test_the_sums_of_a_memo_are_the_bills_and_a_supplier_sees_none() -> None:
     bill = build_bill(stored.answer(), stored.supply(), 1, EURO)
     ours, *forms = memo(1).split('<div class="quote">')

@@ -434,7 +434,6 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
         "held": batch * (prompt + output),
         "prefix": prefix or None,
         "input": max(1, text - prefix),
-        "text": text,
         "query": max(1, prompt // 2),
         "passage": max(1, prompt - prompt // 2),
         "spread": uniform_spread(workload),

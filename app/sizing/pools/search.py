@@ -317,7 +317,8 @@ def rank_pairs(
     reads = prefill_options(search.unrecorded().of(prompts), whole)
     if not len(reads):
         return None
-    reads, writes = leading_plans(reads, search.catalog), leading_plans(writes, search.catalog)
+    needed = reads.plans.accelerators_per_replica / np.maximum(reads.capacity_per_s, LEAST_PER_S)
+    reads, writes = leading_plans(reads, search.catalog, needed), leading_plans(writes, search.catalog)
     first, second = np.nonzero(
         pairing_keys(reads.plans, search.catalog)[:, None] == pairing_keys(writes.plans, search.catalog)
     )
@@ -483,8 +484,13 @@ def pairing_keys(plans: Plans, catalog: Catalog) -> Codes:
     return keys
 
 
-def leading_plans(options: Options, catalog: Catalog) -> Options:
-    """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location."""
+def leading_plans(options: Options, catalog: Catalog, needed: Column | float = 0.0) -> Options:
+    """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location.
+
+    Parameters:
+        needed: accelerators per request, which decide between equals. Of prefill pools on equally many machines, the
+            one that needs the fewest accelerators comes first, since a simulation may need more.
+    """
     plans, work = options.plans, options.fleet.replicas * options.capacity_per_s
     kinds = (plans.accelerator * (plans.engine.max() + 1) + plans.engine) * 16 + plans.kv
     _, kinds = np.unique(np.stack([kinds, machine_locations(plans, catalog)]), axis=1, return_inverse=True)
@@ -496,6 +502,6 @@ def leading_plans(options: Options, catalog: Catalog) -> Options:
     )
     leading_rows = set[int]()
     for measure in measures:
-        order = np.lexsort((measure, kinds))
+        order = np.lexsort((needed + np.zeros_like(measure), measure, kinds))
         leading_rows.update(order[np.unique(kinds[order], return_index=True)[1]].tolist())
     return options.take(np.array(sorted(leading_rows), np.int64))

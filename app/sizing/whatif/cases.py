@@ -6,21 +6,24 @@ accelerators. A service of two pools has the same changes, applied to each pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from app.sizing.answer.money import format_usd, priced_unit
-from app.sizing.columns import HOURS_PER_DAY, SECONDS_PER_DAY, Codes, Mask, at, one
+from app.sizing.columns import HOURS_PER_DAY, ROUNDING, SECONDS_PER_DAY, Codes, Mask, at, one
 from app.sizing.decisions.cost import can_meet_deadline, kwh_per_million, usd_total
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import objective_score
-from app.sizing.decisions.rejections import NullRejections
-from app.sizing.decisions.search import Search
+from app.sizing.decisions.rejections import NullRejections, Rejections
+from app.sizing.decisions.search import Search, Workload
+from app.sizing.formula import suspend_recording
+from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.pools.search import PoolPairs, SimulatedPair, SimulatedPool
 from app.sizing.question import Objective, Question
-from app.sizing.result import Effect, Estimate, ScalingCurve
+from app.sizing.result import Effect, Estimate, Ranked, ScalingCurve
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     plans_of_types_that_may_win,
@@ -43,6 +46,7 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.scaling import same_machine_and_framework
 from app.sizing.training.search import CostedRuns, best_runs, smallest_runs
 from app.sizing.whatif.change import Change, probe
+from app.sizing.whatif.limits import ACCURACY, narrower_formats
 from app.sizing.words import (
     format_count,
     format_duration,
@@ -53,6 +57,7 @@ from app.sizing.words import (
     product_name,
 )
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
+from app.work import is_work_left
 
 CASE_RESERVE = 0.5  # reserve of each replica that one case plans for
 BATCH_FACTOR = 4  # factor on the global batch: published batches for models of one size differ by as much
@@ -249,6 +254,85 @@ def describe_effect(
     count = f"{format_count(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
     text = ", ".join((*changed, *still, count))
     return text if within_limits else f"{text}, which exceeds your limits"
+
+
+MIN_TIME_SAVING = 0.1  # share of a request's time from which an option counts as faster
+
+
+def describe_trade(
+    workload: InferenceWorkload, first: Estimate, other: Estimate, times: float, other_times: float
+) -> str:
+    """What another estimate needs and takes compared with the first one, as text; empty unless it is better in
+    hardware, cost, limits or time.
+
+    Parameters:
+        times, other_times: multiples of the usual latency limits that each meets.
+    """
+    now, then = current_state(first), current_state(other)
+    if now is None or then is None:
+        return ""
+    figures, is_better = [], False
+    for new, old in ((then.accelerators, now.accelerators), (then.usd, now.usd), (other_times, times)):
+        is_better |= new < old * (1 - ROUNDING)
+    is_better |= then.e2e_s < now.e2e_s * (1 - MIN_TIME_SAVING)
+    if then.accelerators == now.accelerators:
+        figures.append("same hardware")
+    else:
+        figures.append(f"{format_count(then.accelerators, 'accelerator')} instead of {now.accelerators:,}")
+    (new_usd, unit), (old_usd, _) = (ranking_figures(Objective.COST, workload, state)[0] for state in (then, now))
+    if new_usd != old_usd:
+        figures.append(f"{new_usd} instead of {old_usd} {unit}")
+    if other_times != times:
+        figures.append(f"meets latency limits {other_times:g} instead of {times:g} times as long as usual")
+    if np.isfinite(then.e2e_s) and np.isfinite(now.e2e_s):
+        figures.append(f"median request {format_number(then.e2e_s)} instead of {format_number(now.e2e_s)} s")
+    return ", ".join(figures) if is_better else ""
+
+
+UNTRIED_FORMATS = "4-bit weights were not compared"
+
+
+def few_bits_trade(
+    asked: Question,
+    answered: Question,
+    ranked: Sequence[Ranked],
+    catalog: Catalog,
+    find: Callable[[Question, Catalog], tuple[Search[Workload], Rejections, Any]],
+) -> Iterator[Effect]:
+    """What the fastest option with 4-bit weights would change on hardware that the request fixes, where the first
+    option misses the usual limits or takes all of that hardware.
+
+    A request without weight formats does not consider them. Formats with a matrix rate of their own, such as NVFP4, are
+    compared only where the accelerator has it.
+
+    Parameters:
+        answered: the question with the latency limits that the first option meets.
+        find: the search for the options of a question, within longer limits if need be.
+    """
+    workload, limits = asked.workload, asked.constraints
+    if not ranked or not isinstance(workload, InferenceWorkload) or workload.is_finite:
+        return
+    if asked.companions or limits.weight_formats:
+        return
+    first, times, part = ranked[0].estimate, answered.workload.assumed_times or 1.0, ranked[0].accelerator
+    narrow = () if workload.single_pass else narrower_formats(workload)
+    narrow = tuple(name for name in narrow if WEIGHT_FORMATS[name].rate in (None, *part.flops_per_s))
+    most = dict(limits.stock).get(catalog.accelerator_index[part.slug], limits.max_accelerators)
+    is_fixed = bool(limits.stock or limits.named_accelerators)
+    if not narrow or not is_fixed or (times <= 1 and first.deployment.total_accelerators != most):
+        return
+    if not is_work_left(UNTRIED_FORMATS):
+        return
+    bits = replace(limits, weight_formats=narrow)
+    changed = replace(asked, constraints=bits, objective=Objective.LATENCY, first_only=True)
+    with suspend_recording():
+        search, _, result = find(changed, catalog)
+    for other in result.estimates[:1]:
+        trade = describe_trade(workload, first, other, times, search.question.workload.assumed_times or 1.0)
+        d = other.deployment
+        if trade and d.weight_format and d.engine:
+            stack = f"{format_name(d.weight_format)} weights with {product_name(d.engine)}"
+            yield Effect(stack, f"{trade}{ACCURACY}")
 
 
 def describe_cheaper_option(

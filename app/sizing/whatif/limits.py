@@ -157,15 +157,27 @@ def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
 
 
 def closest_option(rejected: Sequence[Rejection], effects: Sequence[Effect]) -> Rejection | None:
-    """The rejection to state as the closest option: the first one, or the first whose limit a confirmed change raises
-    where the first one misses a limit that no confirmed change raises.
+    """The rejection to state as the closest option: the first one, unless confirmed changes reach another one instead.
+
+    Where the first one misses a limit that no confirmed change raises, this is the first whose limit one raises. Where
+    it has a reason without a number, such as a missing rate, this is the first type with which a change is feasible.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
     first = rejected[0] if rejected else None
-    if first is None or not any(True for _ in _missed_limits(first)):
+    if first is None:
+        return None
+    if first.needed is None:
+        usable = (r for r in rejected if any(_uses(effect, r) for effect in enough))
+        return next(usable, first)
+    if not any(True for _ in _missed_limits(first)):
         return first
     raised = (r for r in rejected if any(_raises(effect, name) for name, _ in _missed_limits(r) for effect in enough))
     return next(raised, first)
+
+
+def _uses(effect: Effect, rejection: Rejection) -> bool:
+    """Whether a change is feasible with a type that the request does not exclude."""
+    return rejection.stage is not FilterStage.EXCLUDED and f" × {rejection.name} (" in effect.effect
 
 
 def _raises(effect: Effect, name: str) -> bool:
@@ -175,9 +187,13 @@ def _raises(effect: Effect, name: str) -> bool:
 
 def note_on_closest(closest: Rejection, effects: Sequence[Effect]) -> str:
     """What the confirmed changes say about the limit that the closest option misses, where the text of its rejection,
-    which rests on formulas and on one limit, would suggest another value; empty where both agree.
+    which rests on formulas and on one limit, would suggest another value; empty where both agree. Where it misses no
+    limit in numbers, the change with which its type is feasible.
     """
     enough = [effect for effect in effects if effect.effect != NOT_FEASIBLE]
+    if closest.needed is None:
+        usable = (f" Confirmed: {effect.change}; {effect.effect}." for effect in enough if _uses(effect, closest))
+        return next(usable, "")
     for name, stated in _missed_limits(closest):
         own = [effect for effect in enough if _raises(effect, name)]
         if not enough or any(effect.effect.startswith(f"feasible at {stated}:") for effect in own):
@@ -774,12 +790,17 @@ def types_in_reach(judged: Sequence[Rejection], most: float) -> tuple[str, ...]:
     return tuple(r.accelerator for r in judged if r.stage >= FilterStage.MEMORY and r.shortfall_ratio <= most)
 
 
+def narrower_formats(workload: InferenceWorkload) -> tuple[str, ...]:
+    """4-bit weight formats that a request without formats does not consider, because they may lose accuracy."""
+    usual = default_weight_formats(workload.model, personal=workload.is_personal)
+    return tuple(sorted({f.name for f in WEIGHT_FORMATS.values() if f.default_use is FormatUse.PERSONAL} - usual))
+
+
 def _format_alternatives(
     workload: InferenceWorkload, limits: Constraints, judged: Sequence[Rejection]
 ) -> Iterator[Change]:
     """Weight and cache formats with fewer bits where the request names none, else the formats that it does not name."""
-    usual = default_weight_formats(workload.model, personal=workload.is_personal)
-    narrow = tuple(sorted({f.name for f in WEIGHT_FORMATS.values() if f.default_use is FormatUse.PERSONAL} - usual))
+    usual, narrow = default_weight_formats(workload.model, personal=workload.is_personal), narrower_formats(workload)
     untried = tuple(r.accelerator for r in judged if r.code in ("no_layout", "over_budget"))
     reached = tuple(dict.fromkeys((*types_in_reach(judged, MAX_MISS_4_BIT), *untried)))
     rest = tuple(sorted({*usual, *narrow} - set(limits.weight_formats)))

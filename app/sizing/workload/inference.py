@@ -103,9 +103,7 @@ class PromptImages:
 
     def as_places(self) -> dict[str, int | str]:
         """Placeholders of a benchmark that sends such images."""
-        high, wide = self.height, self.width
-        sizes = {"image_sizes": f"{{({high}, {wide}, 1): 1.0}}", "image_size": f"{high}x{wide}"}
-        return {"images": self.per_prompt, **sizes}
+        return {"images": self.per_prompt, "image_sizes": f"{{({self.height}, {self.width}, 1): 1.0}}"}
 
 
 def add_images(

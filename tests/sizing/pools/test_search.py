@@ -284,6 +284,8 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
     kinds = np.array(list(product((0, 1, 2, 4), (0, 1, 2, 3), (0, 1, 15))) * 10)
     place = draw.integers(0, 2, count)
     figures = {name: draw.permutation(count) + 1.0 for name in ("usd", "power", "latency", "replicas", "rate", "cards")}
+    figures["usd"] = np.ceil(figures["usd"] / 200)  # equally many machines
+    each = draw.permutation(count) + 1.0
     plans: Any = row(accelerator=kinds[:, 0], engine=kinds[:, 1], kv=kinds[:, 2])
     taken: list[int] = []
     options: Any = row(
@@ -296,13 +298,13 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
         take=lambda rows: taken.extend(rows.tolist()),
     )
     monkeypatch.setattr(search_room, "machine_locations", lambda *_: place)
-    leading_plans(options, SMALL)
+    leading_plans(options, SMALL, each)
     cards = figures["cards"] / (figures["replicas"] * figures["rate"])
     best = set()
     for kind in {(*k, p) for k, p in zip(map(tuple, kinds.tolist()), place.tolist(), strict=True)}:
         rows = [i for i in range(count) if (*kinds[i].tolist(), place[i]) == kind]
         for figure in (figures["usd"], figures["power"], figures["latency"], cards):
-            best.add(min(rows, key=lambda i: figure[i]))
+            best.add(min(rows, key=lambda i: (figure[i], each[i])))
     assert taken == sorted(best)
 
 

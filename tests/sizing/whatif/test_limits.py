@@ -390,6 +390,25 @@ def test_the_closest_option_misses_a_limit_that_a_confirmed_change_raises() -> N
     assert closest_option([], [raised]) is None
 
 
+def test_the_closest_option_without_a_number_is_a_type_that_a_confirmed_change_uses() -> None:
+    """A pattern may match a sold type without a known rate and a faster one without an accepted price."""
+
+    def without_number(name: str, code: str, stage: FilterStage) -> Rejection:
+        return Rejection(name.lower(), name, code, f"{name}: {code}.", stage=stage)
+
+    rateless = without_number("Old", "format_unsupported", FilterStage.OFFERS)
+    unpriced = without_number("New", "no_firm_price", FilterStage.UNSOLD)
+    excluded = without_number("Other", "excluded", FilterStage.EXCLUDED)
+    rejected = [rateless, unpriced, excluded]
+    prices = Effect("allow estimated prices", "feasible with 8 × New (10 USD/h)")
+    others = Effect("allow other accelerators", "feasible with 1 × Other (2 USD/h)")
+    assert closest_option(rejected, [others, prices]) is unpriced
+    assert note_on_closest(unpriced, [others, prices]) == f" Confirmed: {prices.change}; {prices.effect}."
+    for effects in ([], [others], [replace(prices, effect=NOT_FEASIBLE)]):
+        assert closest_option(rejected, effects) is rateless
+        assert note_on_closest(rateless, effects) == ""
+
+
 def rejected(
     slug: str, code: str = "too_slow_per_token", stage: FilterStage = FilterStage.SPEED, miss: float = 1.5
 ) -> Rejection:
