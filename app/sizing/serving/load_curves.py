@@ -227,13 +227,13 @@ class Curve:
             return
         first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
         slower_first, slower_token = margins.ttft[:, None], margins.tpot[:, None]
-        for name, wait_s, limit_s in (
-            ("ttft", first * slower_first, slo.ttft_s),
-            ("tpot", token * slower_token, slo.tpot_s),
-            ("e2e", first * slower_first + (whole - first) * slower_token, slo.e2e_s),
-        ):
-            if limit_s is not None:
-                yield name, np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S), axis=1), limit_s
+        if slo.ttft_s is not None:
+            yield "ttft", np.maximum(first * slower_first, MIN_WAIT_S), slo.ttft_s
+        if slo.tpot_s is not None:
+            yield "tpot", np.maximum(token * slower_token, MIN_WAIT_S), slo.tpot_s
+        if slo.e2e_s is not None:
+            wait_s = first * slower_first + (whole - first) * slower_token
+            yield "e2e", np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S), axis=1), slo.e2e_s
 
     def load_within_limits(self, slo: Slo, margins: Margins) -> Column:
         """Largest load that meets every limit after the margins of each row; 0 if none does."""
@@ -272,7 +272,8 @@ class Curve:
     def load_at_limit(self, waits_s: Waits, limit_s: float) -> Column:
         """Largest load at which each row of waits meets its limit: between two simulated loads, linear in logarithms.
 
-        It is 0 if the lightest load exceeds the limit, and the heaviest load if none exceeds it.
+        Waits never fall from one load to the next. It is 0 if the lightest load exceeds the limit, and the heaviest
+        load if none exceeds it.
         """
         over, rows = waits_s > limit_s, np.arange(len(waits_s))
         after = np.maximum(over.argmax(axis=1), 1 if len(self.loads) > 1 else 0)
@@ -281,7 +282,7 @@ class Curve:
         with np.errstate(all="ignore"):  # of rows that cross no limit
             part = np.log(limit_s / lighter_s) / np.log(waits_s[rows, after] / lighter_s)
             crossed = low * (high / low) ** part
-        return np.where(over[:, 0], 0.0, np.where(over.any(axis=1), crossed, self.loads[-1]))
+        return np.where(over[:, 0], 0.0, np.where(over[:, -1], crossed, self.loads[-1]))
 
     def with_constant_waits_up_to(self, load: float) -> Curve:
         """The same curve with a heavier load, whose waits are those of the heaviest simulated one."""
