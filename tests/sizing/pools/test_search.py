@@ -285,7 +285,7 @@ def test_of_each_kind_of_plan_the_best_by_every_figure_leads(monkeypatch: pytest
     place = draw.integers(0, 2, count)
     figures = {name: draw.permutation(count) + 1.0 for name in ("usd", "power", "latency", "replicas", "rate", "cards")}
     figures["usd"] = np.ceil(figures["usd"] / 200)  # equally many machines
-    each = draw.permutation(count) + 1.0
+    each: Any = draw.permutation(count) + 1.0
     plans: Any = row(accelerator=kinds[:, 0], engine=kinds[:, 1], kv=kinds[:, 2])
     taken: list[int] = []
     options: Any = row(
