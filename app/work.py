@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
-Work = tuple[float, float, Hashable]  # units of work, and further ones that count once for each key
+Work = tuple[float, float, Hashable]  # units of work, and further ones, of which the most counts for each key
 CHECK_EVERY = 1000  # items of a long loop between two checks whether the work should go on
 
 
@@ -49,7 +49,7 @@ class WorkAccount:
         self.most, self.done = most, 0.0
         self.entries: list[Work] = []
         self.left_out: dict[str, None] = {}  # what was left out for lack of work, as sentences
-        self._stops, self._known = stops, set[Hashable]()
+        self._stops, self._known = stops, dict[Hashable, float]()
 
     @property
     def is_used_up(self) -> bool:
@@ -59,8 +59,9 @@ class WorkAccount:
     def add(self, work: Work) -> None:
         """Counts work. Raises WorkLimitReached."""
         units, shared_units, key = work
-        self.done += units if key in self._known else units + shared_units
-        self._known.add(key)
+        known = self._known.get(key, 0.0) if key is not None else 0.0
+        self.done += units + max(0.0, shared_units - known)
+        self._known[key] = max(known, shared_units)
         self.entries.append(work)
         if self._stops and self.is_used_up:
             raise WorkLimitReached
@@ -124,7 +125,9 @@ def count_work(most: float, *, stops: bool = False) -> Iterator[WorkAccount]:
 
 
 def add_work(units: float, shared_units: float = 0.0, key: Hashable = None) -> None:
-    """Counts work that was done, `shared_units` of it once for each key and account. Raises WorkLimitReached."""
+    """Counts work that was done. Of `shared_units`, an account counts the most that a key had, so that a later use of
+    the key counts as far as it extends the earlier one. Raises WorkLimitReached.
+    """
     for account in _accounts.get():
         account.add((units, shared_units, key))
 

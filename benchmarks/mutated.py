@@ -320,7 +320,8 @@ def measure_mutations(kind: str, *, count: int, minutes: float, seed: int = 1) -
         url = environment["HEADROOM_DATABASE_URL"]
         client = stack.enter_context(TestClient(make_app(url), base_url=HERE, raise_server_exceptions=False))
         client.follow_redirects = False
-        client.get("/readyz")
+        while client.get("/readyz").status_code != 200:  # the catalog is loaded in the background
+            time.sleep(0.1)
         authorize(client, url)
         broken, by_operation = run_mutations(client, count=count, seed=seed, until=until)
     statuses = sum(by_operation.values(), Counter[int]())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,10 +31,9 @@ from app.sizing.recommend import recommend_from
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
+from app.work import count_work
 
-# CPU seconds of a search, on the machine that measured docs/held.md: at least, and for each plan that it evaluates.
-SEARCH_S, PLAN_S = 0.008, 2.5e-6
-MOST_PAGE_S = 1.5  # CPU seconds of the searches of one page; those of its first model may take longer
+MOST_PAGE_WORK = 1200.0  # of the searches of one page; those of its first model may take more
 TUNED_TOKENS = 1e6  # of the fine-tuning runs whose speed is shown: little enough for the usual deadline
 WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
 
@@ -41,7 +41,7 @@ WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
 def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date, holdings: Holdings) -> Response:
     """Computes one page of the models that an inventory or limits allow, those with the most parameters first.
 
-    A page ends early where its searches are estimated to take MOST_PAGE_S, so it may have fewer items than the limit.
+    A page ends early where its searches take MOST_PAGE_WORK, so it may have fewer items than the limit.
     """
     request = parse_body(raw, RunnableRequest)
     index = index_on_day(catalog_store.directory(holdings.tenant), None, today, holdings)
@@ -51,20 +51,20 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
     owned = Counter[str]()
     for one in inventory:
         owned[one.accelerator] += one.count
-    items, cursor, spent_s, most_s = list[dict[str, Any]](), request.cursor, 0.0, 0.0
+    items, cursor, done, most = list[dict[str, Any]](), request.cursor, 0.0, 0.0
     for facts in list_candidates(request, catalog_store):
-        if len(items) == request.limit or spent_s + most_s > MOST_PAGE_S:
+        if len(items) == request.limit or done + most > MOST_PAGE_WORK:
             break
-        found, cpu_s = dict[Use, Estimate](), 0.0
-        for use in Use:
-            asked = template.model_copy(update=use_fields(request, facts["hf_id"], use))
-            best, plans = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
-            cpu_s += SEARCH_S + PLAN_S * plans
-            if best is not None:
-                found[use] = fill_machines(best, owned) if use is Use.THROUGHPUT else best
-            if not found:
-                break  # no other use needs less memory
-        cursor, spent_s, most_s = facts["hf_id"], spent_s + cpu_s, max(most_s, cpu_s)
+        found = dict[Use, Estimate]()
+        with count_work(math.inf) as account:
+            for use in Use:
+                asked = template.model_copy(update=use_fields(request, facts["hf_id"], use))
+                best = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
+                if best is not None:
+                    found[use] = fill_machines(best, owned) if use is Use.THROUGHPUT else best
+                if not found:
+                    break  # no other use needs less memory
+        cursor, done, most = facts["hf_id"], done + account.done, max(most, account.done)
         if found:
             items.append(runnable_model_json(facts, found))
     else:
@@ -150,23 +150,22 @@ def find_best(
     today: date,
     stocked: Catalog,
     stream: Estimate | None,
-) -> tuple[Estimate | None, int]:
-    """Returns the fastest deployment on the inventory or, without one, within the limits, and about how many plans the
-    search evaluated; None if nothing can run this. Raises Unanswerable if the constraints exclude the inventory.
+) -> Estimate | None:
+    """Returns the fastest deployment on the inventory or, without one, within the limits; None if
+    nothing can run this. Raises Unanswerable if the constraints exclude the inventory.
 
     Parameters:
         stocked: the catalog with the machines of the inventory alone; without one, the whole catalog.
         stream: the deployment for one stream, whose weight format is tried if no usual one fits.
     """
-    plans = 0
     try:
         question = build_recommend_question(asked, index, catalog_store, today)
     except AppError:
-        return None, plans  # the model has no such use, or takes no sequence of this length
+        return None  # the model has no such use, or takes no sequence of this length
     own = restrict_to_inventory(question, index.catalog) if question.inventory else question
     if own is None:
         refuse_exclusion(question, index.catalog)
-        return None, plans
+        return None
     variants = [replace(own, first_only=True)]
     if stream is not None and isinstance(own.workload, InferenceWorkload):
         limits = replace(own.constraints, weight_formats=(stream.deployment.weight_format or "",))
@@ -177,6 +176,5 @@ def find_best(
         except AppError:
             break
         if found.recommendations:
-            return found.recommendations[0].estimate, plans + found.considered.plans
-        plans += 2 * found.considered.plans  # tried again with longer limits, or at outdated prices
-    return None, plans
+            return found.recommendations[0].estimate
+    return None

@@ -388,14 +388,10 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
     """
     text_lines = split_lines(text)
     known = [e for e in ENGINE_LOGS if name in (None, e.name)]
-    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in check_each(text_lines)))
-    parsed_lines, unread = [], []
-    for number, line in enumerate(check_each(text_lines), 1):
-        parsed = engine.parse_line(line)
-        if parsed:
-            parsed_lines.append(parsed)
-        else:
-            unread.append(f"line {number}: {printable_excerpt(line)}")
+    by_engine = [(e, [e.parse_line(line) for line in check_each(text_lines)]) for e in known]
+    engine, parsed = max(by_engine, key=lambda each: sum(map(bool, each[1])))
+    parsed_lines = [figures for figures in parsed if figures]
+    unread = [number for number, figures in enumerate(parsed) if not figures]
     if not parsed_lines:
         first = f" The text begins with {printable_excerpt(text_lines[0])!r}." if text_lines else ""
         raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
@@ -406,7 +402,7 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
     figures = tuple(_log_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
     return Reading(
         figures,
-        UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])),
+        UnreadContent((), len(unread), tuple(_line_excerpt(text_lines, each) for each in unread[:MAX_UNREAD_SHOWN])),
         () if covers_all_replicas else (note,),
     )
 
@@ -494,17 +490,23 @@ def read_trainer_log(text: str, runs: RunContext, name: str | None = None) -> Re
     trainer = next((t for t in TRAINERS if t.name == name), None) or likeliest_trainer(text_lines)
     if trainer is None or not any(pattern.search(line) for line in check_each(text_lines) for pattern in trainer.steps):
         raise UnreadableText(nothing_read_message(text_lines, trainer))
-    known, unread = [], []
-    for number, line in enumerate(check_each(text_lines), 1):
+    known, unread = [], list[int]()
+    for number, line in enumerate(check_each(text_lines)):
         parsed = trainer.parse_line(line)
         if parsed:
             known.append(Line(parsed, line_timestamp(line)))
         else:
-            unread.append(f"line {number}: {printable_excerpt(line)}")
+            unread.append(number)
     run_values = tuple(run_figures(known, runs, trainer.title))
     return Reading(
-        run_values, UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])), tuple(run_notes(known, runs))
+        run_values,
+        UnreadContent((), len(unread), tuple(_line_excerpt(text_lines, each) for each in unread[:MAX_UNREAD_SHOWN])),
+        tuple(run_notes(known, runs)),
     )
+
+
+def _line_excerpt(lines: Sequence[str], place: int) -> str:
+    return f"line {place + 1}: {printable_excerpt(lines[place])}"
 
 
 def likeliest_trainer(every: Sequence[str]) -> Trainer | None:

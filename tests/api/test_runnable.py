@@ -87,7 +87,7 @@ def test_pages_join_to_the_whole_list(client: TestClient, monkeypatch: pytest.Mo
     rest = runnable(client, GAMING_CARD, q="llama-3.2", limit=2, cursor=first["next_cursor"])
     assert first["items"] + rest["items"] == whole["items"]
     assert rest["next_cursor"] == whole["next_cursor"]
-    monkeypatch.setattr("app.api.runnable.MOST_PAGE_S", 0.0)  # a page ends after one model
+    monkeypatch.setattr("app.api.runnable.MOST_PAGE_WORK", 0.0)  # a page ends after one model
     page = runnable(client, GAMING_CARD, q="llama-3.2", limit=3)
     items, sizes = page["items"], [len(page["items"])]
     while page["next_cursor"]:

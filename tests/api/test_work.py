@@ -13,10 +13,12 @@ from app.api.routes import recommendations
 from app.sizing import recommend
 from app.sizing.compare import LEFT_OUT, WORK_PER_OPTION
 from app.sizing.question import Question, find_within_longer_limits
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.load_curves import CURVE_CACHE, DRAWN_CACHE, POINT_CACHE, SATURATION_CACHE
 from app.sizing.workload import InferenceWorkload
 from app.work import WorkLimitReached, add_shared_work, add_work, count_work, is_work_left
-from tests.examples import CHAT
+from tests.examples import CHAT, PRETRAIN
+from tests.sizing import small
 
 OPEN: dict[str, Any] = {
     "phase": "inference",
@@ -41,6 +43,21 @@ def test_work_counts_once_as_far_as_it_is_shared_in_every_account_around_it() ->
             assert not inner.is_used_up
             add_shared_work(outer.entries[:1])
     assert (outer.done, inner.done) == (1 + 5 + 1, 1 + 5 + 1)
+
+
+def test_work_that_extends_what_is_shared_counts_as_far_as_it_is_longer() -> None:
+    with count_work(10) as account:
+        for units in (2, 5, 3, 5):
+            add_work(0, units, "a curve")
+        add_work(0, 1, "another")
+    assert account.done == 5 + 1
+
+
+def test_a_search_of_training_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recommend, "WORK_PER_ANSWERED_SEARCH", 0.0)
+    with count_work(math.inf) as account:
+        recommend_hardware(Question(PRETRAIN), small.SMALL)
+    assert account.done > 0
 
 
 def test_only_the_innermost_account_leaves_work_out_and_only_a_strict_one_stops() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -158,6 +161,37 @@ def test_above_its_limit_no_further_answer_is_filed(engine: Engine) -> None:
     assert left(engine) == sorted([*IDS[:2], *IDS[3:], more[0], more[2]])
     fresh = AnswerStore(engine, quota=FiledQuota(engine, filed.bytes + SIZE))
     assert fresh.store_answer(more[1], **parts, filing=labelled).stored
+
+
+def test_an_hour_of_filling_keeps_the_storage_within_its_limits(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes store filed and unfiled answers for an hour of a simulated clock, and a pruner waits as long as it
+    may between two runs. Limits and rate are about a thousandth of those of a service that one client fills.
+    """
+    filed_limit, unfiled_limit, filed_each, unfiled_each = 20, 30, 2, 3  # answers of SIZE; per process between two runs
+    clock, pause_s, names = [0.0], 1.5 * recommendations.EVERY_S, count(1000)
+    monkeypatch.setattr(recommendations, "time", SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0]))
+    monkeypatch.setattr(recommendations, "MOMENT_S", 60.0)  # a slow database stores, too
+    stores = [AnswerStore(engine, quota=FiledQuota(engine, limit=filed_limit * SIZE)) for _ in range(2)]
+    pruner = Pruner(engine, RetentionPolicy(days=0, bytes=unfiled_limit * SIZE))
+    parts: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
+    filings = [replace(NOBODYS, label="Filler")] * filed_each + [NOBODYS] * unfiled_each
+    young = math.ceil(recommendations.MIN_AGE.total_seconds() / pause_s + 1) * len(stores) * unfiled_each
+    unfiled, deleted = AnswerTotals(), AnswerTotals()
+    while clock[0] < 3600:
+        ids = [f"rec_{next(names):028x}" for _ in range(len(stores) * len(filings))]
+        for number, identity in enumerate(ids):
+            stores[number % 2].store_answer(identity, **parts, filing=filings[number // 2])
+        now = NOW + timedelta(seconds=clock[0])
+        with engine.begin() as connection:
+            connection.execute(update(FilingRow).where(FilingRow.recommendation.in_(ids)).values(stored_at=now))
+        unfiled = pruner.count_unfiled()
+        assert unfiled.answers <= unfiled_limit + young
+        assert len(left(engine)) - unfiled.answers <= filed_limit + len(stores) * filed_each
+        clock[0] += pause_s
+        deleted += pruner.prune_all(now=NOW + timedelta(seconds=clock[0]), pause_s=0)
+    assert deleted.answers > unfiled_limit + young  # the bound was reached long before the end
 
 
 def test_what_callers_file_is_bounded_for_each_and_in_total(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

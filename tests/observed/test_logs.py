@@ -234,9 +234,9 @@ def test_a_log_that_was_cut_or_garbled_is_read_or_refused(name: str, cut: int, g
 
 
 def test_a_long_log_takes_as_much_longer_as_it_is() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     read_log((MEGATRON + "\n") * (400_000 // len(MEGATRON)), RUNS)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,13 @@ def test_a_long_log_takes_as_much_longer_as_it_is() -> None:
     ["1", "1,", "Epoch 1: ", "step: 1 loss:", "iteration 1/ 1 |", "1/1 [0:00<0, ", "2026-08-21 ", "'eval_runtime': '"],
 )
 def test_no_text_takes_long(piece: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for text in (piece * (200_000 // len(piece)), "\n".join([piece * (2000 // len(piece))] * 100)):
         try:
             read_log(text, RUNS)
         except UnreadableText:
             continue
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
 
 
 def test_a_status_line_with_an_impossible_number_is_read_without_it() -> None:

@@ -115,7 +115,7 @@ from app.sizing.training.run import (
 from app.sizing.uncertainty import Shape, StackKey, evidence_pool
 from app.sizing.words import percent
 from app.sizing.workload import Method, TrainingWorkload
-from app.work import stage
+from app.work import add_work, stage
 
 # Sizes to evaluate, relative to the best size: down to the search's next smaller degree, and one step up.
 SIZE_RATIOS = np.array([0.84, 0.875, 0.9375, 1.0, 1.125, 1.25])
@@ -168,6 +168,7 @@ def best_row_per_type(accelerator: Codes, score: Column, usd: Column, tie: Colum
     return order[np.unique(accelerator[order], return_index=True)[1]]
 
 
+WORK_PER_LAYOUT = 1 / 1500  # milliseconds of CPU time, about
 MIN_BATCH_RATIO = 1.5  # micro-batches per step; rounded up to two
 EVALUATED_TOGETHER = 2000  # number of runs that one call evaluates in hardly more time than a few
 
@@ -213,6 +214,7 @@ def attempt_layouts(
 
     `among` restricts the layouts.
     """
+    add_work(len(layouts) * WORK_PER_LAYOUT)
     degrees = legal_degrees(counts, layouts)
     rows = np.flatnonzero(degrees.degrees_per_row() if among is None else among & (degrees.degrees_per_row() > 0))
     plans = layouts.take(rows)
