@@ -74,5 +74,5 @@ def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
     table = SchedulingColumns.from_rules([engine_named("vllm").scheduling, engine_named("sglang").scheduling], ["", ""])
     picked = lazy_rows(table, np.array([1, 1, 0]))
     tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
-    assert tokens.tolist() == [16384, 2048, 8192] and sequences.tolist() == [2048, 2048, 1024]
+    assert tokens.tolist() == [16384, 2048, 16384] and sequences.tolist() == [2048, 2048, 1024]
     assert picked.reserves_whole_request.tolist() == [False, False, False]
