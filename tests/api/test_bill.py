@@ -229,12 +229,15 @@ LEVELS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", LEVELS)
 def test_a_lower_level_costs_what_an_answer_at_that_confidence_costs(client: TestClient, name: str) -> None:
     request = LEVELS[name]
-    rows = client.post("/recommend", json=request).json()["recommendations"][0]["confidence"]["by_level"]
+    first = client.post("/recommend", json=request).json()["recommendations"][0]
+    rows = first["confidence"]["by_level"]
     (median,) = [row for row in rows if row["confidence"] == 0.5]
     again = {**request, "constraints": {**request["constraints"], "confidence": 0.5}}
     answer = client.post("/recommend", json=again).json()["recommendations"][0]
     # The simulation counts whole replicas, and with fewer behind one router each carries a little less.
     whole = answer["deployment"].get("pools", {"all": answer["deployment"]})
     each = answer["cost"]["usd_per_hour"] / sum(part["replicas"] for part in whole.values())
-    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.08, abs=each)
+    # A level keeps the engines of its option unless they miss it: a new search may find others that cost a little less.
+    same = answer["deployment"]["engine"] == first["deployment"]["engine"]
+    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.08 if same else 0.12, abs=each)
     assert median["total_accelerators"] < next(row for row in rows if row["confidence"] == 0.8)["total_accelerators"]

@@ -247,7 +247,7 @@ PLAIN: dict[str, Any] = {
     "accelerator": "h100-sxm",
     "accelerators": 1,
     "engine": "vllm",
-    "engine_version": "0.22",
+    "engine_version": "0.28",
     "weight_format": "bf16",
     "concurrent_requests": 24,
     "completed_requests": 96,
