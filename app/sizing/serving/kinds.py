@@ -371,7 +371,7 @@ class SingleForwardServing:
         return (
             LatencyLimit(
                 "too_slow",
-                "{name} takes {needed} ms on {on} to answer one request with no other load. "
+                "{name} takes {needed} ms on {on} to answer a request that waits for one batch. "
                 "The limit is {available} ms.",
                 needed * margin,
                 alone.e2e_limit_s * margin,

@@ -6,8 +6,7 @@ is the host's own processor, the two run one after the other.
 A batch of b samples takes passes * max(FLOPs, weights and activations moved) plus launch overheads, or as long as
 the host needs to prepare the next batch.
 
-A request waits for the running batch and leaves with the next one, so the slowest request takes two batch times. Where
-that is too slow even for batches of one, a device may carry so little load that few requests wait.
+A request waits for the running batch and leaves with the next one, so the slowest request takes two batch times.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ from app.sizing.serving.margins import Margins
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.step import smooth_maximum
 from app.sizing.workload import InferenceWorkload, Load, z_score
-
-LOAD_HALVINGS = 30  # steps of the bisection for a load
 
 
 @dataclass(frozen=True, slots=True)
@@ -686,7 +683,8 @@ def unloaded_single_pass(
         host=estimate_host_work(workload, work, plans, assumed),
     )
     with suspend_recording():
-        fastest = batch_cycle_s(terms, np.ones(len(plans))) + terms.host_work.host_s
+        fastest = batch_cycle_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
+        fastest = fastest + terms.host_work.host_s
     return UnloadedBatch(margins, terms, fastest, e2e_limit_s(workload, margins))
 
 
@@ -696,45 +694,14 @@ def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
     return np.full(len(margins), np.inf if slo_s is None else slo_s) / margins.rate
 
 
-def single_request_load(slack: Column, percentile: float, burstiness: float) -> Column:
-    """Largest utilization of a device that runs one request at a time, where a percentile of the requests waits at most
-    a share of a service time.
-
-    In the M/D/1 queue (Erlang 1909), a share of (1 - load) * exp(load * slack) waits at most `slack` service times.
-
-    Parameters:
-        slack: allowed wait in service times, at most 1.
-        percentile: percentile of the wait, in percent.
-        burstiness: burstiness of arrivals; above 1, it lowers the load by its square.
-    Limits: one queue per device; replicas behind one router wait less.
-    Check: the 95th percentile may wait for half of a service time; no wait is allowed.
-        >>> [round(float(load), 3) for load in single_request_load(np.array([0.5, 0.0]), 95.0, 1.0)]
-        [0.093, 0.05]
-    """
-    low, high = np.zeros(len(slack)), np.ones(len(slack))
-    for _ in range(LOAD_HALVINGS):
-        middle = (low + high) / 2
-        within = (1 - middle) * np.exp(middle * np.minimum(slack, 1.0)) >= percentile / 100
-        low, high = np.where(within, middle, low), np.where(within, high, middle)
-    return low / max(1.0, burstiness) ** 2
-
-
 def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: UnloadedBatch) -> BatchSpeed:
-    """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit. Where two
-    requests, one after the other, do not fit, it runs one at a time, at a load at which few wait.
-    """
+    """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit."""
     terms, peak, most = unloaded.terms, memory.sequences, memory.sequences
     if workload.load not in (Load.OFFLINE, Load.BATCH):
         with suspend_recording():
             batch = bisect_largest(np.ones(len(memory)), most, TwoBatchesWithinLimit(terms, unloaded.e2e_limit_s))
         peak = np.maximum(1.0, np.floor(batch + 1e-6))
     capacity = batches_per_s(peak, batch_cycle_s(terms, peak)) / unloaded.margins.rate
-    if workload.load is Load.OPEN:
-        with suspend_recording():
-            one_s = batch_cycle_s(terms, np.ones(len(memory)))
-            slack = (unloaded.e2e_limit_s - terms.host_work.host_s) / one_s - 1
-            single = single_request_load(slack, workload.slo.percentile, workload.burstiness)
-        capacity = capacity * np.where((slack >= 0) & (slack < 1), single, 1.0)
     with trace_label("largest batch"):
         saturation = batches_per_s(most, batch_cycle_s(terms, most))
     return BatchSpeed(unloaded=unloaded, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
