@@ -286,7 +286,9 @@ def split_name_words(name: str) -> frozenset[str]:
 _PACKAGING = re.compile(rf"(?:^|(?<=-))(?:{'|'.join(NAME_TABLES.packaging)})(?=-|$)")
 _STAGE_WORDS = frozenset(NAME_TABLES.stage_words)
 _NETWORK_WORDS = frozenset(NAME_TABLES.network_words)
-_NEUTRAL_WORDS = frozenset({"hf", "meta", "latest", "unsloth", "community", "billion", "bn"})  # of the same weights
+_NEUTRAL_WORDS = frozenset(  # of the same weights
+    {"hf", "meta", "latest", "unsloth", "community", "billion", "bn", "model", "turbo"}
+)
 _SIZE_WORD = re.compile(r"\d+(?:\.\d+)?[bm]")
 _LLAMA = re.compile(r"(?<![a-z0-9])l(?=[23](?:\.\d)?-)")  # "L2-13B" and "L3.3-70B" of fine-tuned models
 _UNDERSCORED = re.compile(r"(?<![qQ\d])(\d+)_(\d+)(?!\d)")  # a decimal point of a version: "3_3" of Nemotron
@@ -317,7 +319,7 @@ def states_other_weights(name: str, chosen: str) -> bool:
     Check:
         >>> states_other_weights("Qwen3-235B-A22B-Thinking-2507", "Qwen/Qwen3-235B-A22B-Instruct-2507")
         True
-        >>> states_other_weights("TheBloke/Llama-2-70B-AWQ", "meta-llama/Llama-2-70b-hf")
+        >>> states_other_weights("together/Llama-3.3-70B-Instruct-Turbo", "meta-llama/Llama-3.3-70B-Instruct")
         False
     """
     words = own_tokens(strip_gateway(name))

@@ -240,8 +240,8 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
     """Warnings, the cost of a higher confidence, prices that are not firm, and cheaper alternatives."""
     yield from (warning["text"] for warning in answer["warnings"])
     if not any(warning["code"] == "thin_margin" for warning in answer["warnings"]) or bill.rank != 1:  # says the same
-        first = next(iter(answer["recommendations"]), {}).get("confidence", {})
-        yield from _dearer_confidence(option.get("confidence", {}), first.get("by_level", []))
+        levels = [each.get("confidence", {}).get("by_level", []) for each in answer["recommendations"][:1]]
+        yield from _dearer_confidence(option.get("confidence", {}), *levels or [[]])
     unbacked = sum(
         (line.total for line in bill.priced_lines if line.total and line.price and line.price.kind not in FIRM_KINDS),
         Decimal(0),

@@ -173,7 +173,7 @@ def describe_use(question: Question, deployment: Deployment, catalog: Catalog) -
         return Notice("inventory", f"The first option uses your whole inventory: {join_words(used)}.")
     text = f"Of your inventory, the first option uses {join_words(used)}. Not used: {join_words(free)}."
     machine = catalog.systems.get(deployment.system or "")
-    has_more = any(one.accelerator == deployment.accelerator and one.machines > 1 for one in question.inventory)
+    has_more = sum(one.machines for one in question.inventory if one.accelerator == deployment.accelerator) > 1
     if isinstance(question.workload, TrainingWorkload) and has_more and machine and not machine.network_bytes_per_s:
         text += " The run stays on one machine: state `network_gbit_s` in the inventory to consider several."
     return Notice("inventory", text)

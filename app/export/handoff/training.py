@@ -276,9 +276,10 @@ def smoke_check(run: TrainingRun) -> tuple[str, ...]:
     """Lines that run the smoke step and compare its peak memory with the prediction."""
     reader, predicted = memory_reader(run), run.predicted_gib
     if reader is None or predicted is None:
+        why = "The answer predicts no memory" if reader else "No tool reads the memory of this accelerator"
         after = (
             '  "${train[@]}"',
-            '  echo "Two steps ran. No tool reads the memory of this accelerator: compare the log with the answer."',
+            f'  echo "Two steps ran. {why}: compare the log with the answer."',
             "  exit",
         )
         return ("if [[ -n ${SMOKE:-} ]]; then", *after, "fi")
@@ -287,11 +288,11 @@ def smoke_check(run: TrainingRun) -> tuple[str, ...]:
     return (
         "if [[ -n ${SMOKE:-} ]]; then",
         f"  used_mib() {{ {reader}; }}",
+        '  before="$(used_mib || echo 0)" peak=0',
         '  "${train[@]}" & run=$!',
-        "  peak=0",
         '  while kill -0 "$run" 2> /dev/null; do',
         '    now="$(used_mib || echo 0)"',
-        "    (( now > peak )) && peak=$now",
+        "    (( now - before > peak )) && peak=$(( now - before ))",
         "    sleep 1",
         "  done",
         '  wait "$run" || { echo "The smoke step failed. The messages above say why." >&2; exit 1; }',

@@ -42,7 +42,7 @@ from app.sizing.hardware.tables import FORMATS
 from app.sizing.measured import Scale, Stack
 from app.sizing.model.adapted import loaded_adapters
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Deployment, Objective, Question
+from app.sizing.question import MEDIAN_CONFIDENCE, Constraints, Deployment, Extra, Objective, Question
 from app.sizing.result import BORDERLINE_PROBABILITY, FilterStage
 from app.sizing.serving.interfaces import LatencyLimit, Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -347,15 +347,16 @@ def search_plans(
         breaks_ties: whether latencies are computed for the plans that score best on their type; otherwise only where
             the objective ranks by latency.
         borderline: receives the options that may fit in memory, sized for the median of the cases in which they do. If
-            it is omitted, only the first option is wanted, or companions need memory of the same cards, they are not
-            searched.
+            it is omitted, the answer does not show them, only the first option is wanted, or companions need memory of
+            the same cards, they are not searched.
     """
     first, group_of_plan = distinct_rows(replica_equivalence_key(plans, search.catalog))
     distinct_plans = plans.take(first)
     add_work(WORK_PER_SEARCH + len(plans) * WORK_PER_PLAN)
     margins = confidence_margins(search, distinct_plans)
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, search.workload.redundancy)
-    may_fit = borderline is not None and not (search.question.first_only or search.question.companions)
+    is_shown = any(search.question.includes(extra) for extra in (Extra.SENSITIVITY, Extra.CHEAPER_IF))
+    may_fit = borderline is not None and is_shown and not (search.question.first_only or search.question.companions)
     able, memory, speed, near = feasible_plans(search, distinct_plans, margins, asked, may_fit=may_fit)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving

@@ -299,8 +299,9 @@ def few_bits_trade(
     catalog: Catalog,
     find: Callable[[Question, Catalog], tuple[Search[Workload], Rejections, Any]],
 ) -> Iterator[Effect]:
-    """What the fastest option with 4-bit weights would change on hardware that the request fixes, where the first
-    option misses the usual limits or takes all of that hardware.
+    """What the fastest option with 4-bit weights would change on owned hardware, where the first of all options misses
+    the usual limits or takes all of that hardware, and has wider weights. Of equally many accelerators, only the same
+    degree of parallelism is compared: the rest of the gain would be that of the layout.
 
     A request without weight formats does not consider them. Formats with a matrix rate of their own, such as NVFP4, are
     compared only where the accelerator has it.
@@ -312,14 +313,15 @@ def few_bits_trade(
     workload, limits = asked.workload, asked.constraints
     if not ranked or not isinstance(workload, InferenceWorkload) or workload.is_finite:
         return
-    if asked.companions or limits.weight_formats:
+    if asked.companions or limits.weight_formats or not limits.stock:
         return
     first, times, part = ranked[0].estimate, answered.workload.assumed_times or 1.0, ranked[0].accelerator
     narrow = () if workload.single_pass else narrower_formats(workload)
     narrow = tuple(name for name in narrow if WEIGHT_FORMATS[name].rate in (None, *part.flops_per_s))
-    most = dict(limits.stock).get(catalog.accelerator_index[part.slug], limits.max_accelerators)
-    is_fixed = bool(limits.stock or limits.named_accelerators)
-    if not narrow or not is_fixed or (times <= 1 and first.deployment.total_accelerators != most):
+    held, most = first.deployment.weight_format, dict(limits.stock).get(catalog.accelerator_index[part.slug])
+    if not narrow or held is None or WEIGHT_FORMATS[held].nominal_bits <= 4:
+        return
+    if times <= 1 and first.deployment.total_accelerators != most:
         return
     if not is_work_left(UNTRIED_FORMATS):
         return
@@ -329,8 +331,9 @@ def few_bits_trade(
         search, _, result = find(changed, catalog)
     for other in result.estimates[:1]:
         trade = describe_trade(workload, first, other, times, search.question.workload.assumed_times or 1.0)
-        d = other.deployment
-        if trade and d.weight_format and d.engine:
+        d, now = other.deployment, first.deployment
+        is_split = d.total_accelerators == now.total_accelerators and d.replicas != now.replicas
+        if trade and d.weight_format and d.engine and not is_split:
             stack = f"{format_name(d.weight_format)} weights with {product_name(d.engine)}"
             yield Effect(stack, f"{trade}{ACCURACY}")
 
