@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[1]
 RESULTS = read_results()
 PROMISES: dict[str, Callable[[Any], bool]] = {
     # Seconds depend on the machine: this is 2 s where the most expensive worked question takes 0.22 s.
-    "dearest": lambda found: all(each["cpu_s"] < 9 * max(found["worked"].values()) for each in found["search"].values()),
+    "dearest": lambda found: all(
+        each["cpu_s"] < 9 * max(found["worked"].values()) for each in found["search"].values()
+    ),
     "sockets": lambda found: (
         all(each["failed"] == {} for each in found.values())
         and all(found["8 of the most expensive"][f"{kind}_cpu_ms"]["p99"] < 100 for kind in ("livez", "known"))
