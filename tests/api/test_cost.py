@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -22,12 +23,18 @@ def cost_of(asked: dict[str, Any]) -> float:
     return recommend_cpu_s(RecommendRequest.model_validate(asked))
 
 
-@pytest.mark.parametrize("name", sorted(MEASURED))
-def test_worked_requests_took_about_their_estimated_cost(name: str) -> None:
+def took_times(name: str) -> float:
+    """CPU time that a worked request took, as a multiple of its estimate."""
     asked = body(name)
     is_estimate = name.startswith("estimate")
     expected = estimate_cpu_s(EstimateRequest.model_validate(asked)) if is_estimate else cost_of(asked)
-    assert MEASURED[name] / WITHIN < expected < MEASURED[name] * WITHIN
+    return MEASURED[name] / expected
+
+
+@pytest.mark.parametrize("name", sorted(MEASURED))
+def test_worked_requests_took_about_their_estimated_cost(name: str) -> None:
+    machine = median(map(took_times, MEASURED))  # how slow the machine was that measured them
+    assert machine / WITHIN < took_times(name) < machine * WITHIN
 
 
 @pytest.mark.parametrize(
