@@ -67,7 +67,7 @@ accuracy: $(VENV)/.dev
 	$(BIN)/python -m calibration
 	$(BIN)/python -m benchmarks.accuracy
 
-# Moves the fragments of changelog.d into CHANGELOG.md under a release: make changelog VERSION=0.3.0.
+# Moves the fragments of changelog.d into CHANGELOG.md under a release: make changelog VERSION=0.4.0.
 changelog: $(VENV)/.dev
 	$(BIN)/python -m artefacts.changelog $(VERSION)
 

@@ -86,7 +86,7 @@ def create_app(settings: Settings | None = None, loaded: LoadedCatalog | None = 
         log.warning("simulation_not_compiled", remedy=NOT_COMPILED)
     app = FastAPI(
         title="Headroom",
-        version="0.2.0",
+        version="0.3.0",
         openapi_url=None,  # served by app.api.openapi
         docs_url=None,
         redoc_url=None,

@@ -41,6 +41,21 @@ def test_fragments_move_into_the_changelog_grouped_and_before_older_releases(rep
 
 
 @pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("pyproject.toml", r'^version = "(.+)"$'),
+        ("headroom_client/pyproject.toml", r'^version = "(.+)"$'),
+        ("app/main.py", r'^ +version="(.+)",$'),
+        ("deploy/kubernetes/kustomization.yaml", r'newTag: "(.+?)"'),
+        ("docs/operating.md", r'headroom_build_info\{version="(.+)"\}'),
+    ],
+)
+def test_every_file_states_the_version_of_the_newest_release(path: str, pattern: str) -> None:
+    newest = re.findall(r"^## \[(.+)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[0]
+    assert re.findall(pattern, (ROOT / path).read_text(), flags=re.MULTILINE)[:1] == [newest]
+
+
+@pytest.mark.parametrize(
     ("version", "name", "message"),
     [
         ("", "d.fixed.md", "three numbers"),

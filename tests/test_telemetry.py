@@ -181,7 +181,7 @@ def test_a_scrape_is_text_that_a_parser_takes_and_has_the_requests_before_it(cli
     client.get("/livez")
     after = client.get("/metrics").content
     assert of(after, "headroom_request_seconds_count", method="GET", route="/livez", status="2xx") == before + 1
-    assert of(after, "headroom_build_info", version="0.2.0") == 1
+    assert of(after, "headroom_build_info", version="0.3.0") == 1
 
 
 def test_labels_are_few_and_none_is_a_path_that_somebody_made_up(client: TestClient) -> None:

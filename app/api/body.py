@@ -13,11 +13,9 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from app.api.middleware import set_response_headers
 from app.api.problems import InvalidBody, MalformedRequest, escape_pointer_step
 from app.api.schemas.model import as_plain_json
 from app.errors import Unanswerable
-from app.sizing.hardware.parts import DEPRECATED_KINDS
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -33,20 +31,12 @@ MAX_MEMBERS = 20_000  # of all objects of a document; each that its schema does 
 JSON = ("application/json", "+json")
 XML = ("application/xml", "text/xml", "+xml")
 FORM = ("application/x-www-form-urlencoded",)
-# RFC 9745: deprecated since version 0.2.0, of 2026-11-25.
-DEPRECATED = tuple(f'"{name}"'.encode() for name in DEPRECATED_KINDS)
-DEPRECATION = {"Deprecation": "@1795564800", "Link": '</guide/prices>; rel="deprecation"'}
 RESULT_FILE = ("application/json", "application/x-ndjson", "text/plain", "application/octet-stream")
 
 
 async def read_body(request: Request) -> bytes:
-    """Returns the raw body, within the size and time limits of the settings. Accepts only JSON media types. If it has a
-    deprecated value, the response says so.
-    """
-    raw = await read_raw(request, JSON, request.app.state.settings.max_body_bytes)
-    if any(name in raw for name in DEPRECATED):
-        set_response_headers(DEPRECATION)
-    return raw
+    """Returns the raw body, within the size and time limits of the settings. Accepts only JSON media types."""
+    return await read_raw(request, JSON, request.app.state.settings.max_body_bytes)
 
 
 async def read_pasted_body(request: Request) -> bytes:

@@ -17,7 +17,7 @@ from app.export.order import OrderDetails
 from app.sizing.columns import GB, GIB, HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import INVENTORY
-from app.sizing.hardware.parts import Commitment, current_kind, day_numbers
+from app.sizing.hardware.parts import Commitment, PriceKind, day_numbers
 from app.sizing.hardware.terms import commercial_terms, find_lead_time
 from app.sizing.words import (
     describe_pricing,
@@ -827,7 +827,8 @@ def _unpriced_line(lot: Document) -> Line:
 def _price_source(stored: Document | None) -> PriceSource | None:
     if not stored:
         return None
-    kind, source = current_kind(stored["kind"]), source_name(clean_text(stored["source"]))
+    kind = PriceKind.ESTIMATE.value if stored["kind"] == "reckoned" else stored["kind"]  # stored by version 0.1
+    source = source_name(clean_text(stored["source"]))
     return PriceSource(kind, source, stored.get("observed", ""), stored["confidence"])
 
 

@@ -12,7 +12,7 @@ from app.catalog.files import read_rows
 from app.catalog.snapshot import LoadedCatalog
 from app.config import Settings
 from app.main import create_app
-from app.sizing.hardware.parts import COUNTED, DEPRECATED_KINDS, FIRM
+from app.sizing.hardware.parts import COUNTED, FIRM, KINDS
 from app.sizing.words import source_name
 from artefacts.service import DAY
 from tests.examples import answer_of
@@ -76,15 +76,12 @@ def test_what_a_caller_says_of_prices_is_kept_to(
     assert {r["cost"]["price"]["kind"] for r in answer["recommendations"]} <= kinds
 
 
-def test_the_deprecated_spelling_of_a_price_kind_gives_the_same_answer(client: TestClient) -> None:
-    old, new = (recommend(client, constraints={"price_kinds": [kind]}) for kind in ("reckoned", "estimate"))
-    assert old == new
-    assert new["request"]["constraints"]["price_kinds"] == ["estimate"]
-    assert {r["cost"]["price"]["kind"] for r in new["recommendations"]} == {"estimate"}
-    for kind, status, since in (("guess", 422, None), (*DEPRECATED_KINDS, 200, "@1795564800")):
-        response = client.post("/recommend", json={"workload": CHAT, "constraints": {"price_kinds": [kind]}})
-        assert response.status_code == status
-        assert response.headers.get("deprecation") == since
+@pytest.mark.parametrize("kind", ["guess", "reckoned"])
+def test_an_unknown_price_kind_is_refused_with_the_accepted_ones(client: TestClient, kind: str) -> None:
+    response = client.post("/recommend", json={"workload": CHAT, "constraints": {"price_kinds": [kind]}})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "#/constraints/price_kinds/0"
+    assert f"Accepted values: {', '.join(KINDS)}" in response.json()["detail"]
 
 
 def test_commitments_are_taken_no_longer_than_asked(client: TestClient) -> None:

@@ -8,7 +8,7 @@ from datetime import date
 from importlib import resources
 from typing import Annotated, Any, Literal, Required, TypedDict, Unpack
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from app.api.schemas.base import (
     FOLD_ZERO_STAGE,
@@ -46,7 +46,7 @@ from app.errors import moved_pointers
 from app.sizing.assumptions import Assumptions, RecordingAssumptions
 from app.sizing.columns import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.hardware.grids import electricity_price
-from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel, current_kind
+from app.sizing.hardware.parts import Commitment, Environment, PriceKind, PricingModel
 from app.sizing.model.adapted import with_adapters
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
@@ -365,7 +365,6 @@ WorkloadSpec = Annotated[
 
 
 Names = Annotated[list[Name], Field(max_length=200)]
-AcceptedPriceKind = Annotated[PriceKindName, BeforeValidator(current_kind)]  # deprecated spellings too
 
 
 def load_example(name: str) -> dict[str, Any]:
@@ -439,11 +438,11 @@ class ConstraintsSpec(RequestModel):
     commitment: CommitmentName = Field(
         "none", description="Longest commitment: 1y also allows one-year prices, 3y one-year and three-year prices."
     )
-    price_kinds: Annotated[list[AcceptedPriceKind], Field(max_length=9)] = Field(
+    price_kinds: Annotated[list[PriceKindName], Field(max_length=9)] = Field(
         [],
         description="The only price kinds to consider. Default: provider, reseller, quote and list, which a seller has "
         "published or quoted, and survey; also broker if you name providers; and any kind for an accelerator that "
-        "you name and that has none of these. `reckoned` is the deprecated spelling of `estimate`.",
+        "you name and that has none of these.",
     )
     max_price_age_days: Annotated[float, Field(ge=0, le=36500)] | None = Field(
         None, description="Maximum age of prices; older prices are not used."

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -29,15 +28,7 @@ class PriceKind(StrEnum):
     PRESS = "press"  # estimate by journalists or analysts
     ESTIMATE = "estimate"  # sum of the parts' prices plus an assumed host
 
-    @classmethod
-    def _missing_(cls, value: object) -> PriceKind | None:
-        """Kind for a deprecated spelling; None for any other value, which is an error."""
-        current = DEPRECATED_KINDS.get(value) if isinstance(value, str) else None
-        return None if current is None else cls(current)
 
-
-# Deprecated spellings by the current one: requests may still use them, and stored answers have them.
-DEPRECATED_KINDS: Mapping[str, str] = MappingProxyType({"reckoned": PriceKind.ESTIMATE.value})
 # Prices that a seller has published or quoted.
 FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
 # Prices that count unless the request names others: firm prices, and surveys of whole machines, which few list.
@@ -55,16 +46,6 @@ PRICE_KIND_TEXTS: Mapping[PriceKind, str] = {
     PriceKind.PRESS: "a press estimate",
     PriceKind.ESTIMATE: "an estimate from parts plus an assumed host",
 }
-
-
-def current_kind(kind: Any) -> Any:
-    """A price kind in its current spelling; other values, of any type, are returned unchanged.
-
-    Check:
-        >>> current_kind("reckoned"), current_kind("quote")
-        ('estimate', 'quote')
-    """
-    return DEPRECATED_KINDS.get(kind, kind) if isinstance(kind, str) else kind
 
 
 class Commitment(StrEnum):

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
 import pytest
 
 from app.sizing.hardware.parts import (
     COUNTED,
-    DEPRECATED_KINDS,
     FIRM,
     PRICE_KIND_TEXTS,
     Commitment,
@@ -25,7 +23,6 @@ from app.sizing.hardware.parts import (
     Slice,
     SystemKind,
     all_reduce_s,
-    current_kind,
     day_numbers,
     fit_together,
     machine_link,
@@ -53,19 +50,6 @@ def test_dates_are_days_apart() -> None:
     assert found[1] - found[0] == 2  # a leap year
     assert found[2] < found[0]
     assert np.isnan(found[3])
-
-
-@pytest.mark.parametrize(("old", "current"), DEPRECATED_KINDS.items())
-def test_a_deprecated_spelling_means_the_current_kind(old: str, current: str) -> None:
-    assert PriceKind(old) is PriceKind(current) is PriceKind(current_kind(old))
-    assert old not in set(PriceKind)
-
-
-@pytest.mark.parametrize("value", ["guess", "", None, 3, ["reckoned"]])
-def test_any_other_spelling_is_an_error(value: Any) -> None:
-    assert current_kind(value) == value
-    with pytest.raises(ValueError, match="is not a valid PriceKind"):
-        PriceKind(value)
 
 
 def test_ring_all_reduce() -> None:
