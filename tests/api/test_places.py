@@ -35,7 +35,7 @@ def test_a_provider_inside_the_union_is_not_hidden_by_a_missing_region(client: T
     assert (offer["provider"], offer["region"]) == ("scaleway", "unspecified")
     assert cost["usd_per_hour"] < 100
     assert {*cost["price"]["countries"]} <= UNION
-    assert "from Scaleway (in one of FR, NL, PL, on demand)" in answer["summary"]
+    assert "from Scaleway (on demand, in one of FR, NL, PL)" in answer["summary"]
     for ranked in answer["recommendations"]:
         shown = ranked["cost"]["price"].get("countries")
         assert (shown is not None) == (ranked["deployment"]["offer"]["region"] == "unspecified")

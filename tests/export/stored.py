@@ -136,7 +136,7 @@ def answer(ranks: int = len(RANKS), **performance: Any) -> dict[str, Any]:
         "as_of": "2026-11-23",
         "request": {},
         "catalog": {"snapshot": "614f6a1a7f1b2af2", "prices_as_of": "2026-08-22"},
-        "summary": "Serving <b>a model</b>, cheapest option first. Recommended: 40 of them.",
+        "summary": "Serving <b>a model</b>. Objective: lowest cost. Recommended: 40 of them.",
         "warnings": [{"code": "accuracy_check_owed", "text": "Check accuracy."}],
         "recommendations": [{"rank": rank, **copy.deepcopy(option)} for rank in range(1, ranks + 1)],
         "sensitivity": [{"change": "twice the peak load", "effect": "175 instead of 97.01 USD per hour"}],

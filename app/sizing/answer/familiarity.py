@@ -21,7 +21,7 @@ from app.sizing.workload import InferenceWorkload
 # How an option of a comparison is worse or better than another one, by objective.
 WORSE_WORDS = {Objective.COST: "more expensive", Objective.LATENCY: "slower"}
 BETTER_WORDS = {Objective.COST: "cheaper", Objective.LATENCY: "faster"}
-PASSED = "more published use ranks first"  # in the reason why an option ranks before a better one
+PASSED = "the one with more published recipes ranks first"  # in the reason why an option ranks before a better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,13 @@ def explain_published_use(
     if passed is not None:
         same = contenders.accelerator[first] == contenders.accelerator[passed]
         one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
+        other += " on the same accelerators" if same else ""
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
         count = format_number(known[passed])
         lacks = contenders.lacks(passed) or f"has {count}"
         text = (
-            f"{one} has {_recipes(known[first])} for {task}; {other}, {less}, {lacks}. Within "
-            f"{percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
+            f"{one} has {_recipes(known[first])} for {task}; {other} is {less} but {lacks}. Of two options that differ "
+            f"by at most {percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if search.question.constraints.engines:

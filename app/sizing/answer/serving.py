@@ -315,7 +315,7 @@ def load_reasons(
         spare = f"; {d.spare_replicas:,} spare" if d.spare_replicas else ""
         text = (
             f"At peak {busy} {share} busy{spare}. With {confidence * 100:g} % confidence, the limits hold and the load "
-            f"is at most {percent(workload.target_utilization)} of the rate from which queues never empty."
+            f"is at most {percent(workload.target_utilization)} of the saturation rate, above which queues never empty."
         )
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
 

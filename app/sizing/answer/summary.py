@@ -113,14 +113,6 @@ OBJECTIVE_WORDS = {
     Objective.CARBON: "the least carbon per unit of work",
     Objective.BALANCED: "the best balance of cost, latency and energy",
 }
-ORDER_WORDS = {
-    Objective.COST: "cheapest option first",
-    Objective.LATENCY: "lowest latency first",
-    Objective.THROUGHPUT: "highest throughput per accelerator first",
-    Objective.ENERGY: "lowest energy per unit of work first",
-    Objective.CARBON: "least carbon per unit of work first",
-    Objective.BALANCED: "best balance of cost, latency and energy first",
-}
 METHOD_WORDS = {
     Method.FULL: "Full fine-tuning",
     Method.LORA: "LoRA fine-tuning",
@@ -168,8 +160,9 @@ def describe_workload(workload: InferenceWorkload | TrainingWorkload) -> str:
 
 
 def describe_question(question: Question) -> str:
-    """Workload and objective: "Serving MODEL at up to 5 requests/s, cheapest option first"."""
-    return f"{describe_workload(question.workload)}, {ORDER_WORDS[question.objective]}"
+    """Workload and objective: "Serving MODEL at up to 5 requests/s. Objective: lowest cost"."""
+    objective = OBJECTIVE_WORDS[question.objective].removeprefix("the ")
+    return f"{describe_workload(question.workload)}. Objective: {objective}"
 
 
 def describe_hardware(ranked: Ranked) -> str:
@@ -197,8 +190,7 @@ def describe_seller(d: Deployment, names: Mapping[str, str], countries: frozense
         return f"(purchase, {names.get(d.system or '', f'system {d.system}')})"
     pricing = describe_pricing(d.pricing_model) if d.pricing_model else "no listed price"
     region = None if d.region == "unspecified" else d.region
-    place = region or (f"in {list_countries(countries)}" if countries else None)
-    terms = pricing if place is None else f"{place}, {pricing}"
+    terms = f"{region}, {pricing}" if region else pricing + (f", in {list_countries(countries)}" if countries else "")
     return f"from {provider_name(d.provider)} ({terms})" if d.provider else f"({terms})"
 
 

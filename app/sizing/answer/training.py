@@ -118,7 +118,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
         choices.append(f"{kept} activation checkpointing")
     if moved := [words for column, words in OFFLOADED_PARTS.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
-        unknown = " (not listed: check that it has as much)" if isnan(at(plans.offered.ram_bytes, row)) else ""
+        unknown = " (check the host: its memory is not listed)" if isnan(at(plans.offered.ram_bytes, row)) else ""
         choices.append(f"{join_words(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
         choices.append("4-bit base weights")
@@ -306,10 +306,15 @@ def training_reasons(
     yield memory_reason(workload, plans, run, row)
     yield from offload_reason(finalists, row)
     yield from recipe_reason(resolve_recipe(workload, plans, row))
-    links = f" It assumes {interconnect_text(plans, run, row)}." if accelerators > 1 else ""
+    layout = "Layout: one accelerator, no parallelism."
+    if accelerators > 1:
+        layout = (
+            f"Layout on {format_count(accelerators, 'accelerator')}: {parallelism_text(plans, run, row)}. "
+            f"It assumes {interconnect_text(plans, run, row)}."
+        )
     yield Reason(
         "layout",
-        f"Layout on {format_count(accelerators, 'accelerator')}: {parallelism_text(plans, run, row)}.{links}",
+        layout,
         "accelerators",
         accelerators,
         "accelerators",

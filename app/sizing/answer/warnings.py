@@ -423,10 +423,10 @@ def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
             by_kind.setdefault(price.terms.kind, {})[r.accelerator.name] = None
     if not by_kind:
         return None
+    named = join_words([f"{join_words(list(names))} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items()])
     several = sum(len(names) for names in by_kind.values()) > 1
-    are = "These prices are not firm offers" if several else "This price is not a firm offer"
-    named = "; ".join(f"{join_words(list(names))} ({PRICE_KIND_TEXTS[kind]})" for kind, names in by_kind.items())
-    return Notice("price_not_firm", f"{are}: {named}. Ask for a quote before deciding.")
+    text = f"The prices of {named} are not firm offers" if several else f"The price of {named} is not a firm offer"
+    return Notice("price_not_firm", f"{text}. Ask for a quote before deciding.")
 
 
 def recommendation_price(context: AnswerContext) -> Price | None:

@@ -161,15 +161,16 @@ def bill_sentence(bill: Sequence[CertaintyFactor], machines: int = FEW_MACHINES 
         machines: machines of the deployment.
     """
     first, *others = bill
-    factors = "; ".join(
-        f"{line.factor.value.replace('_', ' ')} x {line.multiplier:.2f}" for line in others if line.multiplier > 1.005
+    factors = "".join(
+        f" × {line.multiplier:.2f} ({line.factor.value.replace('_', ' ')})"
+        for line in others
+        if line.multiplier > 1.005
     )
-    steps = f"; {factors}" if factors else ""
     last = bill[-1]
     room = last.multiplier if last.factor is BillFactor.WHOLE_MACHINES else 1.0
     more = f"From {percent(room - 1)} more load on" if room >= 1.005 else "With any more load"
     near = f" {more}, another machine is needed." if machines <= FEW_MACHINES and room < NEARLY_FULL else ""
     return (
-        f"Accelerators for the peak: {format_number(first.total_accelerators)} at full load, as predicted{steps}; "
+        f"Accelerators for the peak: {format_number(first.total_accelerators)} predicted at full load{factors}, "
         f"{format_number(last.total_accelerators)} in all.{near}"
     )

@@ -246,4 +246,6 @@ def test_a_bill_says_how_near_the_next_machine_is(whole: float, machines: int, n
     lines = [(BillFactor.PREDICTED, 1.0, 4 / whole), (BillFactor.WHOLE_MACHINES, whole, 4.0)]
     bill = [CertaintyFactor(factor, times, total, None, "") for factor, times, total in lines if total < 4 or times > 1]
     text = bill_sentence(bill or [CertaintyFactor(BillFactor.PREDICTED, 1.0, 4.0, None, "")], machines)
-    assert text.endswith(f"4 in all.{near}")
+    factor = f" × {whole:.2f} (whole machines)" if whole > 1 else ""
+    predicted = f"{4 / whole:.3g} predicted at full load"
+    assert text == f"Accelerators for the peak: {predicted}{factor}, 4 in all.{near}"

@@ -35,7 +35,7 @@ def test_a_passed_near_tie_is_named_with_its_recipes_and_its_price() -> None:
     reason = explained(1.0, 1 + SHARE / 2, recipes=(2, 80), first=1, second=0)
     assert reason is not None and (reason.code, reason.value) == ("published_use", 80.0)
     assert SMALL.accelerators[0].name in reason.text and SMALL.accelerators[1].name in reason.text
-    assert "80 published recipes" in reason.text and "cheaper, has 2." in reason.text
+    assert "80 published recipes" in reason.text and "cheaper but has 2." in reason.text
     assert f"{round(100 * (1 - 1 / (1 + SHARE / 2)))} % cheaper" in reason.text
 
 

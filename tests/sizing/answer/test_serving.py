@@ -121,7 +121,7 @@ def test_how_full_replicas_are_and_what_stays_idle() -> None:
     # 3 replicas and a spare of 2 fill the machine of 8; without the spare two stand idle
     assert fleet(CHAT) == [
         "At peak the 3 replicas are 55 % busy; 1 spare. With 80 % confidence, the limits hold and the load is at most "
-        "70 % of the rate from which queues never empty."
+        "70 % of the saturation rate, above which queues never empty."
     ]
     assert fleet(CHAT, spare_replicas=0)[1] == (
         "2 of the 8 accelerators you pay for stay idle, because each machine has 8 × Acme Big."

@@ -185,7 +185,7 @@ def test_pools_are_named_with_spares_and_sellers() -> None:
     names = {BIG.slug: "Big", CARD.slug: "Card", "dell-8": "Dell 8x Card"}
     assert describe_pools(Pools(spared, single), "vllm", names, frozenset({"US"})) == (
         "two pools with vLLM: 1 prefill replica and 1 spare on 1 × Big each from Lambda (x, on demand) in FP8, "
-        "and 1 decode replica on 1 × Card from Lambda (in US, on demand) in FP8"
+        "and 1 decode replica on 1 × Card from Lambda (on demand, in US) in FP8"
     )
     assert describe_pools(Pools(single, bought), "vllm", names, frozenset({"US"})) == (
         "two pools with vLLM: 1 prefill replica on 1 × Card from Lambda (on demand) in FP8, "
@@ -413,17 +413,14 @@ def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (
-            Question(CHAT),
-            "Serving Llama-3.1-8B at up to 5 requests/s, cheapest option first",
-        ),
+        (Question(CHAT), "Serving Llama-3.1-8B at up to 5 requests/s. Objective: lowest cost"),
         (
             Question(PRETRAIN, objective=Objective.LATENCY),
-            "Training Llama-3.1-8B on 100 billion tokens within 14 days, lowest latency first",
+            "Training Llama-3.1-8B on 100 billion tokens within 14 days. Objective: lowest latency",
         ),
         (
             Question(replace(PRETRAIN, phase="fine_tuning", method=Method.LORA, units=2e6, deadline_s=36 * 3600.0)),
-            "LoRA fine-tuning of Llama-3.1-8B on 2 million tokens within 36 hours, cheapest option first",
+            "LoRA fine-tuning of Llama-3.1-8B on 2 million tokens within 36 hours. Objective: lowest cost",
         ),
     ],
 )
@@ -452,7 +449,7 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
         "spare, 2 GPUs each, BF16, vLLM. Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet "
         "every limit. Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
-    why = "vLLM has 80 published recipes. Within 5 %, more published use ranks first."
+    why = "vLLM has 80 published recipes. Of two options, the one with more published recipes ranks first."
     used = Reason("published_use", why, "published_recipes", 80.0, "recipes")
     passing = ranked()
     passing = replace(passing, estimate=replace(passing.estimate, explanation=(used,)))

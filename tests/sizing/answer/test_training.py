@@ -272,6 +272,17 @@ def test_an_estimate_of_a_run_adds_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("accelerators", "text"),
+    [(1, "Layout: one accelerator, no parallelism."), (8, "Layout on 8 accelerators: tensor parallel ")],
+)
+def test_a_run_on_one_accelerator_has_no_degrees(accelerators: int, text: str) -> None:
+    asked = Deployment("acme-big", system="big-8", accelerators_per_replica=accelerators, framework="megatron")
+    tuning = replace(PRETRAIN, phase="fine_tuning", method=Method.LORA, units=2e6, deadline_s=1e9)
+    found = estimate_deployment(Question(tuning), asked, SMALL)
+    assert next(r.text for r in found.explanation if r.code == "layout").startswith(text)
+
+
+@pytest.mark.parametrize(
     ("columns", "how"),
     [
         ({"zero_stage": col(0)}, ", without ZeRO sharding or activation checkpointing"),
@@ -299,7 +310,7 @@ def test_memory_is_shown_with_the_settings_that_determine_it(columns: dict[str, 
 def test_unlisted_host_memory_is_to_be_requested_from_the_seller() -> None:
     offloaded = plans(zero_stage=col(0), optimizer_offload=np.array([True]), offered=row(ram_bytes=col(np.nan)))
     text = memory_reason(PRETRAIN, offloaded, run(), 0).text
-    assert "0 GiB of host memory (not listed: check that it has as much)" in text
+    assert "0 GiB of host memory (check the host: its memory is not listed)" in text
 
 
 def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:

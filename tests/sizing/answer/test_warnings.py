@@ -317,8 +317,8 @@ def test_a_price_that_is_not_firm_is_named(kind: PriceKind) -> None:
     found = price_not_firm([ranked(1), ranked(2, cost=cost(kind=kind)), ranked(3, cost=None)])
     assert (found is None) == (kind in FIRM)
     if found is not None:
-        assert found.text.startswith("This price is not a firm offer: Acme Big (a")
-        assert found.text.endswith("). Ask for a quote before deciding.")
+        assert found.text.startswith("The price of Acme Big (a")
+        assert found.text.endswith(") is not a firm offer. Ask for a quote before deciding.")
 
 
 def test_prices_of_one_kind_are_named_together() -> None:
@@ -326,7 +326,7 @@ def test_prices_of_one_kind_are_named_together() -> None:
     found = present(
         price_not_firm([ranked(i + 1, part, cost=cost(kind=PriceKind.ESTIMATE)) for i, part in enumerate(parts)])
     )
-    assert found.text.startswith("These prices are not firm offers: Acme Big and Acme Card (an estimate from parts")
+    assert found.text.startswith("The prices of Acme Big and Acme Card (an estimate from parts")
 
 
 @pytest.mark.parametrize(("days", "stale"), [(None, False), (365, False), (366, True)])
