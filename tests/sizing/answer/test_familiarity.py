@@ -39,6 +39,13 @@ def test_a_passed_near_tie_is_named_with_its_recipes_and_its_price() -> None:
     assert f"{round(100 * (1 - 1 / (1 + SHARE / 2)))} % cheaper" in reason.text
 
 
+def test_a_passed_engine_runs_on_the_same_accelerators() -> None:
+    contenders = Contenders(np.array([0, 0]), np.array([0, 1]), col(80, 2), col(1 + SHARE / 2, 1.0))
+    reason = explain_published_use(SEARCH, use_task(Work(SERVING)), contenders, 0, None)
+    assert reason is not None and " on the same accelerators is " in reason.text
+    assert reason.text.endswith("the one with more published recipes ranks first.")
+
+
 def test_an_option_with_far_less_use_names_the_mainstream_and_its_price() -> None:
     reason = explained(1.0, 1.5, 1.4, recipes=(3, 50, 8), first=0, second=1)
     assert reason is not None and reason.value == 3
