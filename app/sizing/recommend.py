@@ -714,7 +714,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     every = measures(search.workload, options)
-    as_known = objective_score(search.question.objective, every)
+    as_known = finalists.all_scores(search.question, search.workload)
     result = SearchResult(
         estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),
