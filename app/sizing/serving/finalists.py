@@ -148,8 +148,8 @@ class SimulationQueue:
 
     def queue_replacement(self, row: int) -> None:
         """Queue the untried layout of its type with the best score among those with more accelerators per replica than
-        the failed row, which are faster; or else among those with a larger batch, or else among all; or an untried near
-        tie of it with more published use.
+        the failed row, which are faster; or else among those with a larger batch, or else among all. An untried near
+        tie with more published use goes before it.
         """
         others = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.untried)
         for values in (self.options.plans.accelerators_per_replica, self.options.slo_batch):
@@ -158,11 +158,10 @@ class SimulationQueue:
                 break
         if len(larger) or (len(others) and self.replacement_budget > 0):
             among, score = larger if len(larger) else others, self.score
-            best = among[np.argmin(score[among])]
-            order = np.concatenate([[best], others[np.argsort(score[others], kind="stable")]])
+            order = np.concatenate([among[[np.argmin(score[among])]], others[np.argsort(score[others], kind="stable")]])
             recipes, unknown_usd = self.options.plans.published_recipes[order], np.full(len(order), np.nan)
-            first = familiar_first(score[order], unknown_usd, recipes, self.assumed)[0]
-            insort(self.waiting, int(order[first]), key=score.__getitem__)
+            familiar = order[familiar_first(score[order], unknown_usd, recipes, self.assumed)[0]]
+            insort(self.waiting, int(familiar), key=score.__getitem__)
             self.replacement_budget -= not len(larger)
 
     def challengers(self, min_ratio: float = MIN_SCORE_RATIO) -> Codes:
@@ -457,7 +456,7 @@ class Finalists:
     scores: Column  # scores of the finalists; lower is better
     runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
     passed: int | None = None  # row with a better score that the first finalist passes for its published use
-    failed: Mask | None = None  # options whose engine misses the limits on their type when simulated; None: none
+    failed: Mask | None = None  # options whose engine misses the limits on their type in simulations; None: none
 
     def all_scores(self, question: Question, workload: InferenceWorkload) -> Column:
         """Score of every option of the search; infinite where simulations of its engine miss the limits."""
@@ -606,7 +605,7 @@ class SimulationResults:
         self.tables: list[Options] = []
         self.simulations: list[SimulatedReplicas] = []
         self.rows: list[Codes] = []
-        self.failed: list[Codes] = []
+        self.failed: Mask = np.zeros(len(options), bool)
 
     def simulate(self, rows: Codes) -> Column:
         """Simulate rows and keep those that meet all limits; their scores, infinite for the others."""
@@ -627,7 +626,7 @@ class SimulationResults:
             scores[passes] = objective_score(
                 self.search.question.objective, measures(self.search.workload, self.tables[-1])
             )
-        self.failed.append(rows[~passes])
+        self.failed[rows[~passes]] = True
         return scores
 
     def capacity_ratios(self) -> Column:
@@ -656,16 +655,11 @@ class SimulationResults:
 
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
-        question, workload = self.search.question, self.search.workload
-        merged = merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
-        return replace(merged, failed=self.failed_engines())
-
-    def failed_engines(self) -> Mask:
-        """Options of an engine and an accelerator type of which layouts were simulated and none meets the limits."""
-        plans, none = self.options.plans, np.zeros(0, np.int64)
-        stack = plans.accelerator * (plans.engine.max(initial=0) + 1) + plans.engine
-        passed, failed = (stack[np.concatenate([none, *rows])] for rows in (self.rows, self.failed))
-        return np.isin(stack, np.setdiff1d(failed, passed))
+        search, plans = self.search, self.options.plans
+        merged = merge_results(search.question, search.workload, self.options, self.tables, self.simulations, self.rows)
+        stacks = plans.accelerator * len(search.catalog.engines) + plans.engine
+        passed = stacks[np.concatenate([np.zeros(0, np.int64), *self.rows])]
+        return replace(merged, failed=np.isin(stacks, np.setdiff1d(stacks[self.failed], passed)))
 
 
 def is_decided_by_load(search: Search[InferenceWorkload]) -> bool:
