@@ -116,6 +116,7 @@ from app.sizing.whatif.cases import (
     best_run_with_larger_batch,
     doubled_accelerators_change,
     few_bits_trade,
+    find_at_usual_limits,
     find_sensitivity,
     larger_batch_change,
     split_changes,
@@ -409,6 +410,7 @@ def recommend_from(question: Question, catalog: Catalog) -> Answer:
     if question.includes(Extra.SENSITIVITY):
         sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
         sensitivity += tuple(few_bits_trade(asked, question, ranked, catalog, search_within_limits))
+        sensitivity += tuple(find_at_usual_limits(asked, question, catalog))
         if not result.estimates:
             sensitivity = find_relaxations(question, catalog, rejected)
     closest = closest_option(rejected, sensitivity)
@@ -714,7 +716,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     finalists = finalists.take(order, scores).keep_best(search.question.limit)
     shown = finalists.rows
     every = measures(search.workload, options)
-    as_known = objective_score(search.question.objective, every)
+    as_known = finalists.all_scores(search.question, search.workload)
     result = SearchResult(
         estimates[: search.question.limit],
         tuple(finalists.scores.tolist()),

@@ -686,7 +686,7 @@ class Performance:
     interval: Interval
     basis: str  # evidence class of the prediction
     intervals: tuple[Interval, ...] = ()  # intervals of the other predicted quantities
-    sources: int | None = None  # independent sources for the runtime on the hardware family
+    sources: int | None = None  # independent sources for the runtime on the hardware family; 0: none for the engine
     output_tokens_per_s: float | None = None
     total_tokens_per_s: float | None = None
     prefill_tokens_per_s: float | None = None

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.sizing import recommend
+from app.sizing.hardware.parts import KINDS
 from app.sizing.question import Question
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import RELAXED_LIMITS, InferenceWorkload
@@ -182,3 +183,25 @@ def test_a_run_that_misses_only_an_assumed_deadline_is_answered_and_warned(clien
     assert again["performance"]["days"] == pytest.approx(first["performance"]["days"])
     rushed = {"workload": {**QLORA, "deadline_hours": 24}, "constraints": macs}
     assert client.post("/recommend", json=rushed).json()["recommendations"] == []
+
+
+def test_prices_that_are_no_offers_are_named_where_they_meet_the_usual_limits(client: TestClient) -> None:
+    """A machine for a desk up to 4,500 USD: offered ones read prompts slowly, one without an offer is fast enough."""
+    traffic = {"concurrent_requests": 1, "input_tokens": 3000, "output_tokens": 600}
+    limits = {"environments": ["on_prem"], "max_purchase_usd": 4500}
+
+    def ask(**constraints: Any) -> dict[str, Any]:
+        request = asked("qwen3-32b", {**limits, **constraints}, traffic=traffic)
+        answer: dict[str, Any] = client.post("/recommend", json=request).json()
+        return answer
+
+    answer = ask()
+    assert "assumed_limits_missed" in {w["code"] for w in answer["warnings"]}
+    change = "allow broker, outdated and estimated prices"
+    (effect,) = [e["effect"] for e in answer["sensitivity"] if e["change"] == change]
+    assert effect.endswith("meets the usual limits; request a quote before deciding")
+    allowed = ask(price_kinds=[str(kind) for kind in KINDS], max_price_age_days=3650)
+    assert "assumed_limits_missed" not in {w["code"] for w in allowed["warnings"]}
+    first = allowed["recommendations"][0]
+    assert first["cost"]["purchase_usd"] <= limits["max_purchase_usd"]
+    assert change not in {e["change"] for e in allowed["sensitivity"]}

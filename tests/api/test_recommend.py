@@ -412,3 +412,22 @@ def test_what_one_type_does_by_itself_is_done_among_all(client: TestClient, slug
     alone = {**asked, "constraints": {**asked["constraints"], "accelerators": [slug]}}
     best, only = (client.post("/recommend", json=each).json()["recommendations"][0] for each in (asked, alone))
     assert best["cost"]["usd_per_hour"] <= only["cost"]["usd_per_hour"]
+
+
+def test_an_engine_is_a_near_tie_only_if_it_was_not_found_to_miss_the_limits(client: TestClient) -> None:
+    """On one Strix Halo, vLLM reads a prompt within 30 s; llama.cpp and Ollama cost the same and need longer."""
+    traffic = {"concurrent_requests": 1, "input_tokens": 3000, "output_tokens": 600}
+    slo = {"ttft_ms": 30_000, "tpot_ms": 600}
+    workload = {"phase": "inference", "model": "qwen3-32b", "traffic": traffic, "slo": slo}
+
+    def ask(**constraints: Any) -> list[dict[str, Any]]:
+        limits = {"accelerators": ["amd-ryzen-ai-max-395"], **constraints}
+        request = {"workload": workload, "constraints": limits}
+        ranked: list[dict[str, Any]] = answer_of(client.post("/recommend", json=request))["recommendations"]
+        return ranked
+
+    (first,) = ask()
+    assert not ask(engines=["ollama"]) and not ask(engines=["llama.cpp"])
+    texts = {reason["code"]: reason["text"] for reason in first["explanation"]}
+    assert "near_tie" not in texts
+    assert texts["published_use"].endswith("no option with published recipes meets the limits.")

@@ -127,7 +127,11 @@ class Certainty:
 
     @property
     def source_count(self) -> int:
-        """Number of independent sources with results of the runtime on the hardware family."""
+        """Number of independent sources with results of the runtime on the hardware family; 0 if none has any of the
+        engine there.
+        """
+        if self.near > Familiarity.ENGINE_ON_FAMILY:
+            return 0
         pool = evidence_pool("training" if self.training else "throughput")
         return int(self.neighbourhood[pool].sources[0])
 

@@ -373,11 +373,11 @@ def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:
 
 
 def one_source_only(answer: FeasibleAnswer) -> Notice | None:
-    """Warn if at most one source has published results of the runtime on this hardware family."""
+    """Warn if no known source has published results of the engine on this hardware family, or one of its runtime."""
     d, sources = answer.estimate.deployment, answer.performance.sources
     if sources is None or sources > 1:
         return None
-    known = "No source has" if sources < 1 else "Only one source has"
+    known = "No known source has" if sources < 1 else "Only one known source has"
     runtime = product_name(d.engine or d.framework or "")
     text = f"{known} published benchmarks of {runtime} on this hardware family. {RUN_BENCHMARK}"
     return Notice("one_source_only", text)

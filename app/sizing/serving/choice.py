@@ -18,7 +18,6 @@ from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import (
     best_by_score,
     find_runners_up,
-    objective_score,
     ranking_key,
 )
 from app.sizing.decisions.rejections import NullRejections, Rejections
@@ -135,16 +134,17 @@ def search_best_plan(search: Search[InferenceWorkload], plans: Plans, deployment
         options = with_fixed_replicas(search.question, search.workload, options, deployment)
     if not len(options):
         return None
-    row = ranked_rows(search.question, search.workload, options)[0][:1]
+    ranked, score = ranked_rows(search.question, search.workload, options)
+    row = ranked[:1]
     if deployment.replicas is None:
         first_only = replace(search, question=replace(search.question, limit=1))
         finalists, _ = select_finalists(first_only, options, deployment)
         if len(finalists.rows):
             finalists = finalists.with_whole_curves(search.question, search.workload)
             options, row, runs = finalists.options, finalists.rows, finalists.runs
-    every = measures(search.workload, options)
-    score = objective_score(search.question.objective, every)
-    near = runner_up_engines(search, options.plans, score, every.latency_s, row)[0]
+            score = finalists.all_scores(search.question, search.workload)
+    latency_s = measures(search.workload, options).latency_s
+    near = runner_up_engines(search, options.plans, score, latency_s, row)[0]
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 

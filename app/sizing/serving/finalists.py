@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.placement import plan_fleet, planned_capacity_per_s, replicas_for_rate
@@ -93,8 +94,8 @@ class SimulationQueue:
     preferred.
     """
 
-    def __init__(self, options: Options, score: Column, best: Codes) -> None:
-        self.options, self.score = options, score
+    def __init__(self, options: Options, score: Column, best: Codes, assumed: Assumptions) -> None:
+        self.options, self.score, self.assumed = options, score, assumed
         self.waiting: list[int] = best.tolist()
         self.best_scores: dict[int, float] = {}  # best simulated score by type
         self.best_sizes: dict[int, float] = {}  # accelerators per replica of the row with that score, by type
@@ -147,7 +148,8 @@ class SimulationQueue:
 
     def queue_replacement(self, row: int) -> None:
         """Queue the untried layout of its type with the best score among those with more accelerators per replica than
-        the failed row, which are faster; or else among those with a larger batch, or else among all.
+        the failed row, which are faster; or else among those with a larger batch, or else among all. An untried near
+        tie with more published use goes before it.
         """
         others = np.flatnonzero((self.options.accelerator == self.options.accelerator[row]) & self.untried)
         for values in (self.options.plans.accelerators_per_replica, self.options.slo_batch):
@@ -155,8 +157,11 @@ class SimulationQueue:
             if len(larger):
                 break
         if len(larger) or (len(others) and self.replacement_budget > 0):
-            among = larger if len(larger) else others
-            insort(self.waiting, int(among[np.argmin(self.score[among])]), key=self.score.__getitem__)
+            among, score = larger if len(larger) else others, self.score
+            order = np.concatenate([among[[np.argmin(score[among])]], others[np.argsort(score[others], kind="stable")]])
+            recipes, unknown_usd = self.options.plans.published_recipes[order], np.full(len(order), np.nan)
+            familiar = order[familiar_first(score[order], unknown_usd, recipes, self.assumed)[0]]
+            insort(self.waiting, int(familiar), key=score.__getitem__)
             self.replacement_budget -= not len(larger)
 
     def challengers(self, min_ratio: float = MIN_SCORE_RATIO) -> Codes:
@@ -451,6 +456,12 @@ class Finalists:
     scores: Column  # scores of the finalists; lower is better
     runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
     passed: int | None = None  # row with a better score that the first finalist passes for its published use
+    failed: Mask | None = None  # options whose engine misses the limits on their type in simulations; None: none
+
+    def all_scores(self, question: Question, workload: InferenceWorkload) -> Column:
+        """Score of every option of the search; infinite where simulations of its engine miss the limits."""
+        scores = objective_score(question.objective, measures(workload, self.options))
+        return scores if self.failed is None else np.where(self.failed, np.inf, scores)
 
     def keep_best(self, count: int) -> Finalists:
         """The first `count` finalists."""
@@ -464,7 +475,7 @@ class Finalists:
     def take(self, kept: Codes, scores: Column) -> Finalists:
         """Some of the finalists, in another order and with other scores."""
         runs = None if self.runs is None else self.runs.take(kept)
-        return Finalists(self.options, self.rows[kept], scores, runs, self.passed)
+        return replace(self, rows=self.rows[kept], scores=scores, runs=runs)
 
     @property
     def chosen_options(self) -> Options:
@@ -510,7 +521,7 @@ def select_finalists(
     if not is_simulated(search.workload):
         shown = best[: search.question.limit]
         return Finalists(options, shown, score[shown], None, passed_row(best, score[best])), len(best)
-    queue = SimulationQueue(options, score, best[np.argsort(score[best], kind="stable")])
+    queue = SimulationQueue(options, score, best[np.argsort(score[best], kind="stable")], search.question.assumptions)
     results = SimulationResults(search, options, requested)
     wanted = max(search.question.limit, MIN_SIMULATED_TYPES)
     while len(rows := queue.next_rows(max(wanted - len(queue.best_scores), int(queue.may_beat())))):
@@ -594,6 +605,7 @@ class SimulationResults:
         self.tables: list[Options] = []
         self.simulations: list[SimulatedReplicas] = []
         self.rows: list[Codes] = []
+        self.failed: Mask = np.zeros(len(options), bool)
 
     def simulate(self, rows: Codes) -> Column:
         """Simulate rows and keep those that meet all limits; their scores, infinite for the others."""
@@ -614,6 +626,7 @@ class SimulationResults:
             scores[passes] = objective_score(
                 self.search.question.objective, measures(self.search.workload, self.tables[-1])
             )
+        self.failed[rows[~passes]] = True
         return scores
 
     def capacity_ratios(self) -> Column:
@@ -642,8 +655,11 @@ class SimulationResults:
 
     def merge(self) -> Finalists:
         """All options with the simulated rows as sized by their simulation, and the best row of each type."""
-        question, workload = self.search.question, self.search.workload
-        return merge_results(question, workload, self.options, self.tables, self.simulations, self.rows)
+        search, plans = self.search, self.options.plans
+        merged = merge_results(search.question, search.workload, self.options, self.tables, self.simulations, self.rows)
+        stacks = plans.accelerator * len(search.catalog.engines) + plans.engine
+        passed = stacks[np.concatenate([np.zeros(0, np.int64), *self.rows])]
+        return replace(merged, failed=np.isin(stacks, np.setdiff1d(stacks[self.failed], passed)))
 
 
 def is_decided_by_load(search: Search[InferenceWorkload]) -> bool:
@@ -702,7 +718,7 @@ def plans_of_types_that_may_win(search: Search[InferenceWorkload], options: Opti
     score = objective_score(objective, measures(workload, options))
     best = best_per_accelerator(options.accelerator, objective, measures(workload, options), stable_key(options))
     leading = options.accelerator[best[:MIN_SIMULATED_TYPES]]
-    queue = SimulationQueue(options, score, best)
+    queue = SimulationQueue(options, score, best, search.question.assumptions)
     queue.best_scores = dict.fromkeys(leading.tolist(), to_beat)
     rows, replicas = next_challengers(search, queue)
     slack = simulated_slack(search, options.take(rows), replicas, None)

@@ -46,7 +46,13 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.scaling import same_machine_and_framework
 from app.sizing.training.search import CostedRuns, best_runs, smallest_runs
 from app.sizing.whatif.change import Change, probe
-from app.sizing.whatif.limits import ACCURACY, narrower_formats
+from app.sizing.whatif.limits import (
+    ACCURACY,
+    allow_other_prices,
+    describe_confirmed,
+    find_feasible_plans,
+    narrower_formats,
+)
 from app.sizing.words import (
     format_count,
     format_duration,
@@ -287,6 +293,27 @@ def describe_trade(
     if np.isfinite(then.e2e_s) and np.isfinite(now.e2e_s):
         figures.append(f"median request {format_number(then.e2e_s)} instead of {format_number(now.e2e_s)} s")
     return ", ".join(figures) if is_better else ""
+
+
+UNTRIED_PRICES = "prices that are no offers were not examined"
+
+
+def find_at_usual_limits(asked: Question, answered: Question, catalog: Catalog) -> Iterator[Effect]:
+    """The cheapest confirmed option within the usual limits at prices that are no offers, if the request leaves limits
+    and kinds of prices open and no option with an offered price meets those limits.
+
+    Parameters:
+        asked: the question with the usual limits.
+        answered: the question with the limits that the options meet.
+    """
+    times, limits = answered.workload.assumed_times or 1.0, asked.constraints
+    if times <= 1 or limits.price_kinds or not is_work_left(UNTRIED_PRICES):
+        return
+    change = allow_other_prices(limits)
+    changed = change.apply(asked)
+    confirmed = describe_confirmed(changed, catalog, find_feasible_plans(changed, catalog).within(limits))
+    if confirmed:
+        yield Effect(change.name, f"{confirmed} meets the usual limits{change.words}")
 
 
 UNTRIED_FORMATS = "4-bit weights were not compared"

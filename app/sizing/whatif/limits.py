@@ -737,9 +737,7 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
     if limits.jurisdictions:
         yield _allow("allow providers with their seat in any country", jurisdictions=())
     if not limits.price_kinds:
-        old = ", outdated" if limits.max_price_age_days is None else ""
-        label = f"allow broker{old} and estimated prices"
-        yield _allow(label, "; request a quote before deciding", price_kinds=KINDS, outdated_prices=True)
+        yield allow_other_prices(limits)
     if limits.price_kinds or limits.max_price_age_days is not None:
         label = "allow prices of every kind and age"
         yield _allow(label, price_kinds=KINDS, max_price_age_days=None, outdated_prices=True)
@@ -776,6 +774,13 @@ def _allow(name: str, words: str = "", *, among: tuple[str, ...] = (), **changes
         return replace(question, constraints=replace(question.constraints, **changes))
 
     return Change(name, apply, words)
+
+
+def allow_other_prices(limits: Constraints) -> Change:
+    """Prices that are no offers count as well, and outdated ones unless the request limits their age."""
+    old = ", outdated" if limits.max_price_age_days is None else ""
+    label = f"allow broker{old} and estimated prices"
+    return _allow(label, "; request a quote before deciding", price_kinds=KINDS, outdated_prices=True)
 
 
 def without_redundancy(question: Question) -> Question:

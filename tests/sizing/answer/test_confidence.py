@@ -29,7 +29,7 @@ from app.sizing.evidence import Familiarity, Setting
 from app.sizing.result import BillFactor, CertaintyFactor, Interval
 from app.sizing.serving.bill import bill_sentence
 from app.sizing.snapshot import Catalog
-from app.sizing.uncertainty import UNKNOWN_SPREAD, Spread
+from app.sizing.uncertainty import UNKNOWN_SPREAD, Spread, evidence_pool
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.published import result, setting
 from tests.sizing.small import BIG, SMALL, snapshot
@@ -180,6 +180,14 @@ def test_parts_that_were_seen_make_it_calibrated_and_nothing_seen_a_roofline() -
     assert sure(FAR).evidence_basis == "roofline"
     assert sure(MEASURED, SMALL).evidence_basis == "roofline"
     assert sure(MEASURED, SMALL).neighbours == ()
+
+
+def test_sources_of_a_runtime_count_only_for_engines_that_were_measured_on_the_family() -> None:
+    other = sure(replace(MEASURED, engine="sglang"))
+    pool = evidence_pool("throughput")
+    assert other.neighbourhood[pool].sources == sure(MEASURED).neighbourhood[pool].sources > 1
+    assert other.near is Familiarity.ENGINE_AND_FAMILY
+    assert other.source_count == 0 < sure(MEASURED).source_count
 
 
 def test_an_interval_of_a_time_reads_the_quantiles_and_that_of_a_rate_is_their_inverse() -> None:

@@ -281,7 +281,7 @@ def test_a_data_sheet_above_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sources", "begins"), [(0, ["No source has"]), (1, ["Only one source has"]), (2, []), (None, [])]
+    ("sources", "begins"), [(0, ["No known source has"]), (1, ["Only one known source has"]), (2, []), (None, [])]
 )
 def test_one_source(sources: int | None, begins: list[str]) -> None:
     texts = [text.removeprefix("one_source_only: ") for text in texts_of(sources=sources)]

@@ -233,7 +233,8 @@ def test_in_flight_is_held_up_to_a_limit() -> None:
 
 def trial_of(options: Options, *best: int) -> SimulationQueue:
     """A trial by cost that has rows wait."""
-    return SimulationQueue(options, objective_score(Objective.COST, measures(BUSY, options)), np.array(best))
+    score = objective_score(Objective.COST, measures(BUSY, options))
+    return SimulationQueue(options, score, np.array(best), Assumptions())
 
 
 def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> None:
@@ -366,7 +367,7 @@ def test_a_layout_challenges_as_long_as_it_may_carry_the_load_with_fewer_replica
     first = int(np.flatnonzero(options.accelerator == options.accelerator[np.argmax(layouts)])[0])
     others = np.flatnonzero((options.accelerator == options.accelerator[first]) & (layouts != layouts[first]))
     best = int(others[np.argmin(score[others])])
-    trial = SimulationQueue(options, score, np.array([first]))
+    trial = SimulationQueue(options, score, np.array([first]), Assumptions())
     trial.record_scores(trial.next_rows(1), np.array([cheaper * score[best]]))
     rows, replicas = next_challengers(search, trial)
     each = with_replica_count(question, workload, options.take(rows), replicas)
