@@ -19,7 +19,8 @@ is 2^30 bytes. Logs contain the parts of a step with wall_clock_breakdown.
 Patterns for logs of the Hugging Face Trainer and tools based on it: TRL, axolotl, LLaMA-Factory, Swift and Unsloth.
 
 Source: huggingface/transformers, src/transformers/trainer_utils.py (speed_metrics), trainer_callback.py; numbers are
-quoted since 5.0; read 2026-11-23. The progress bar is that of tqdm and shows a mean over the last steps.
+quoted since 5.0; read 2026-11-23. The progress bar is that of tqdm and shows a mean over the last steps. axolotl,
+utils/bench.py of 2023 and 2024: allocated memory, and what the allocator has reserved beyond it, in 2^30 bytes.
 
 Patterns for PyTorch Lightning logs, which show progress bars.
 
@@ -189,6 +190,7 @@ HUGGINGFACE = Trainer(
         r"[\"']train_speed\(iter/s\)[\"']: *[\"']?<rate>",
         r"[\"']train_speed\(s/it\)[\"']: *[\"']?<seconds>",
         r"Peak reserved memory = <memory_gib> GB",
+        r"GPU memory usage while training: <allocated_gib>GB \(\+<cached_gib>GB cache",
     ),
     fields=compile_patterns(r"[\"']global_step/max_steps[\"']: *[\"']?<step>/"),
     others=compile_patterns(

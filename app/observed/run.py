@@ -175,6 +175,8 @@ def run_figures(lines: Sequence[Line], runs: RunContext, title: str) -> Iterator
         if seen:
             yield Figure("training", part.removesuffix("ms") + "s", median(seen), f"timers of {title}")
     memory = [value * unit for name, unit in MEMORY_UNITS.items() for value in run.all_values(name)]
+    parts = ((line.values.get("allocated_gib"), line.values.get("cached_gib")) for line in run.lines)
+    memory += [(used + cached) * GIB for used, cached in parts if used is not None and cached is not None]
     if memory and max(memory) > 0:
         yield Figure("training", "memory_peak_bytes", max(memory), f"steps of {title}")
     yield from _interruption_figures(run, title)

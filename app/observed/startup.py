@@ -15,8 +15,9 @@ and SGLang 0.5.23 (srt/mem_cache/memory_pool.py, swa_memory_pool.py, srt/model_e
 memory, Ollama's buffers of mid-2025, the one-line profile of vLLM 0.6 and 0.7, llama.cpp's memory breakdown and the
 errors of MPS, XPU, NPU and Vulkan in public issues.
 Read on 2026-11-28 in public issues: errors of host memory, killed processes, NCCL's failed allocations, llama.cpp's
-plan (params_fit), TensorRT-LLM's report of a failed start, LMDeploy's shortened sessions; in public sources, tests and
-logs: TensorRT-LLM's later lines, TGI's blocks, vLLM on Gaudi, and the errors of Gaudi, MLX, Ollama and Level Zero.
+plan (params_fit), TensorRT-LLM's report of a failed start, LMDeploy's shortened sessions and blocks, vLLM's refusals of
+a context or of a number of sequences; in public sources, tests and logs: TensorRT-LLM's later lines, TGI's blocks, vLLM
+on Gaudi, and the errors of Gaudi, MLX, Ollama and Level Zero.
 Limits: buffers in host memory are ignored. llama.cpp's plan gives the size of a device only: what it plans first is
 often not what it loads. Ollama's plan gives the free memory only where a part of the model stays in host memory.
 """
@@ -119,6 +120,7 @@ LINES: tuple[MemoryLine, ...] = (
         r'msg="kv cache" device=<DEVICE> size="<AMOUNT>"',
         device=True,
     ),
+    *_bytes("block_bytes", r"\[BlockManager\] block_size = <AMOUNT>"),
     *_bytes("key_bytes", r"KV Cache is allocated.{0,120}(?<!\w)K size: <AMOUNT>"),
     *_bytes("conv_state_bytes", r"Mamba Cache is allocated.{0,80}conv_state size: <AMOUNT>"),
     *_bytes("recurrent_state_bytes", r"Mamba Cache is allocated.{0,120}ssm_state size: <AMOUNT>"),
@@ -212,7 +214,7 @@ LINES: tuple[MemoryLine, ...] = (
 )
 # A line without any of these gives no memory figure; this check keeps long logs fast.
 KEYWORDS = re.compile(
-    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|blocks|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
+    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|block|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
     r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_|ALLOC_FAILED|MemoryAllocation|retrying|"
     r"Failed to CUDA|params_fit|exit ?code|return code|SIGKILL|OOMKilled|OOM killer|exited with|bytes from file"
 )
@@ -220,6 +222,8 @@ BLOCKS = re.compile(r"# (GPU|CUDA|cuda|HPU|hpu) blocks: (\d+)")
 BLOCK_TOKENS = {"GPU": 16, "CUDA": 16, "HPU": 128}  # tokens of a cache block, where a log counts blocks only
 POOL_BLOCKS = re.compile(r"Number of blocks in KV cache primary pool: (\d+)")
 POOL_BLOCK_TOKENS = 64  # TensorRT-LLM: tokens_per_block of the C++ runtime
+MANAGED_BLOCKS = re.compile(r"\[BlockManager\] max_block_count = (\d+)")
+MANAGED_BLOCK_TOKENS = 64  # TurboMind: cache_block_seq_len
 # TensorRT-LLM's report of a failed start, in GiB.
 EXECUTOR_MEMORY = re.compile(r"(Total|Free) GPU memory (?:before component creation attempt )?\(GiB\): ([\d.]+)")
 EXECUTOR_QUANTITIES = {"Total": "capacity_bytes", "Free": "free_bytes"}
@@ -232,8 +236,10 @@ NO_CACHE = re.compile(
     r"Loaded weights leave no GPU memory for the KV cache|"
     r"Executor creation failed due to insufficient GPU memory"
 )
-# Errors that do not state how much they lacked.
+# Errors that do not state how many bytes they lacked; vLLM's refusals of a context or of a number of sequences are two.
 UNSTATED_FAILURE = re.compile(
+    r"max seq len \(\d+\) is larger than the maximum number of tokens that can be stored|"
+    r"max_num_seqs \(\d+\) exceeds available Mamba cache blocks|"
     r"(?:CUDA|ROCm|HIP|MUSA|SYCL) (?:driver |runtime )?error.{0,120}out of memory|"
     r"[a-z]+Malloc(?:Async)? failed: out of memory|"
     r"(?:CUDA_ERROR|hipError|ErrorOutOf|CUBLAS_STATUS|cudaError)_?(?:OUT_OF_MEMORY|OutOfMemory|DeviceMemory|ALLOC_FAILED|"
@@ -319,6 +325,8 @@ def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
         yield "cache_tokens", float(blocks[1] or blocks[3]) * float(blocks[2] or blocks[4])
     if (blocks := POOL_BLOCKS.search(line)) is not None:
         yield "pool_tokens", float(blocks[1]) * POOL_BLOCK_TOKENS
+    if (blocks := MANAGED_BLOCKS.search(line)) is not None:
+        yield "blocks", float(blocks[1])
     if (memory := EXECUTOR_MEMORY.search(line)) is not None:
         yield EXECUTOR_QUANTITIES[memory[1]], float(memory[2]) * GIB
     if (planned := PLANNED.search(line)) is not None:
@@ -346,6 +354,9 @@ def _figures(values: Mapping[str, float]) -> Iterator[Figure]:
     combined = dict(values)
     if "key_bytes" in values and "value_bytes" in values:
         combined.setdefault("cache_bytes", values["key_bytes"] + values["value_bytes"])
+    if "block_bytes" in values and "blocks" in values:
+        combined["cache_bytes"] = values["block_bytes"] * values["blocks"]
+        combined.setdefault("cache_tokens", values["blocks"] * MANAGED_BLOCK_TOKENS)
     states = [values[name] for name in ("conv_state_bytes", "recurrent_state_bytes") if name in values]
     if states:
         combined["cache_bytes"] = combined.get("cache_bytes", 0.0) + sum(states)
@@ -357,6 +368,6 @@ def _figures(values: Mapping[str, float]) -> Iterator[Figure]:
             yield Figure("memory", name, combined[name], "out-of-memory error in the log" if failed else source)
     if overhead:
         yield Figure("memory", "overhead_bytes", sum(overhead), source)
-    tokens = values.get("cache_tokens", values.get("pool_tokens"))  # the size of a pool's blocks is assumed
+    tokens = combined.get("cache_tokens", values.get("pool_tokens"))  # the size of a pool's blocks is assumed
     if tokens is not None:
         yield Figure("service", "cache_tokens", tokens, source)

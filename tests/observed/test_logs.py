@@ -112,6 +112,7 @@ def test_a_trainer_is_known_by_its_lines_and_its_warm_up_is_left_out(name: str) 
     ("text", "quantity", "value"),
     [
         ("Peak reserved memory = 12.512 GB.\nPeak reserved memory for training = 5.2 GB.", "memory_peak_bytes", 12.512),
+        ("GPU memory usage while training: 13.25GB (+56.5GB cache, +1.374GB misc)", "memory_peak_bytes", 69.75),
         (
             "{'loss': 1.2, 'memory/max_mem_active(gib)': 60.1, 'tokens_per_second_per_gpu': 9.8}",
             "memory_peak_bytes",

@@ -175,6 +175,10 @@ STARTED = {
     OLLAMA_OFFLOAD: {"weights": 10, "cache": 2, "activation": 0.5, "free": 22},
     OLLAMA_OFFLOAD.splitlines()[1].replace("[22.0 GiB]", "[22.5 GiB 512.0 MiB]"): {"free": 0.5},
     "[TM][WARNING] `session_len` truncated to 4928 due to limited KV cache memory": {"tokens": 4928},
+    "[TM][INFO] [BlockManager] block_size = 8.000 MB\n[TM][INFO] [BlockManager] max_block_count = 6214": {
+        "cache": 6214 * 8 / 1024,
+        "tokens": 6214 * 64,
+    },
     "INFO text_generation_router: Setting max batch total tokens to 176992": {"tokens": 176992},
     TRTLLM_NOW: {"cache": 41.25, "capacity": 139.81, "tokens": 524288},
     GAUDI: {"cache": 64.17, "tokens": 4107 * 128},
@@ -222,8 +226,11 @@ FAILED = {
             "RuntimeError: Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
             "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache",
             "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+            "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (939). Each decode sequence requires",
         )
     },
+    "ValueError: The model's max seq len (16000) is larger than the maximum number of tokens that can be stored in KV "
+    "cache (2368). Try increasing `gpu_memory_utilization` or": {"failed_allocation": 0, "tokens": 2368},
     "NCCL WARN Cuda failure 'out of memory'\nNCCL WARN Failed to CUDA calloc 6291456 bytes": {
         "failed_allocation": 6 / 1024
     },

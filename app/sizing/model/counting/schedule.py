@@ -319,7 +319,7 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "falcon_mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
     "mamba2": lambda _, layers: [Layer("mamba2", "")] * layers,
 }
-_LINEAR = {"qwen3_next": "gated_delta", "qwen3_5_text": "gated_delta", "qwen3_5_moe_text": "gated_delta"}
+_LINEAR = dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"), "gated_delta")
 
 
 def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:

@@ -177,16 +177,28 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     ),
     "internvl": _internvl_input,
     "internvl_chat": _internvl_input,
+    "qianfan_ocr": _internvl_input,
     "idefics3": _idefics3_input,
     "smolvlm": _idefics3_input,
     "phi3_v": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=336, max_tiles=16),
-    "llava_next": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4),
+    **dict.fromkeys(
+        ("llava_next", "llava_next_video"),
+        lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4),
+    ),
+    **dict.fromkeys(
+        ("aya_vision", "cohere2_vision"),
+        lambda tower: ImageInput(
+            tower.patch_pixels,
+            tower.outer_reader.size("downsample_factor", 2),
+            tile_pixels=_image_side(tower),
+            max_tiles=12,
+        ),
+    ),
     "llava_onevision": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=9),
     "minicpmv": lambda tower: ImageInput(
         tower.patch_pixels, tile_pixels=448, max_tiles=9, tokens_per_tile=tower.outer_reader.size("query_num", 64)
     ),
-    "llava": _whole_image_input,
-    "paligemma": _whole_image_input,
+    **dict.fromkeys(("llava", "vipllava", "video_llava", "deepseek_vl", "paligemma"), _whole_image_input),
     **dict.fromkeys(("mistral3", "lighton_ocr", "mistral_large4"), _mistral3_input),
     "qwen2_vl": _qwen2_input,
     "qwen2_5_vl": _qwen2_input,
@@ -314,6 +326,29 @@ def add_llava_next_projector(tower: Tower) -> None:
     tower.add_vector("image_newline", tower.text_width)
 
 
+def add_vipllava_projector(tower: Tower) -> None:
+    """Add a norm over the states of several layers, then LLaVA's projector of them."""
+    outer = tower.outer_reader
+    layers = (
+        outer.find_value("vision_feature_layers") or outer.find_value("vision_feature_layer") or [-2, -5, -8, -11, 6]
+    )
+    wide = tower.width * (len(layers) if isinstance(layers, list) else 1)
+    tower.add_vector("projector.norm", 2 * wide)
+    tower.add_projector_matrix("projector.1", wide, tower.text_width)
+    tower.add_projector_matrix("projector.2", tower.text_width, tower.text_width)
+
+
+def add_cohere_projector(tower: Tower) -> None:
+    """Add Cohere's gated projector of concatenated patches, which Aya Vision precedes with a norm."""
+    outer = tower.outer_reader
+    wide = tower.width * outer.size("downsample_factor", 2) ** 2
+    inner = outer.size("alignment_intermediate_size", tower.text_width)
+    if tower.config.get("model_type") == "aya_vision":
+        tower.add_vector("projector.norm", 2 * wide)
+    tower.add_projector_matrix("projector.1", wide, inner)
+    tower.add_projector_matrix("projector.2", inner // 2, tower.text_width)
+
+
 def add_gemma3_projector(tower: Tower) -> None:
     """Add a norm and one matrix."""
     tower.add_vector("projector.norm", tower.width)
@@ -358,6 +393,21 @@ def _add_siglip_tower(tower: Tower) -> None:
     tower.add_blocks()
     if tower.reader.flag("vision_use_head", default=False):
         add_attention_pool(tower.inventory, tower.width, tower.mlp_width)
+
+
+def _add_video_llava_tower(tower: Tower) -> None:
+    """Add one CLIP tower for images and one for videos."""
+    _add_clip_tower(tower)
+    _add_clip_tower(tower)
+
+
+def _add_paddle_ocr_tower(tower: Tower) -> None:
+    """Add a SigLIP tower at the image's own size and a projector of concatenated patches."""
+    wide = tower.width * tower.reader.size("spatial_merge_size", 2) ** 2
+    _add_siglip_tower(tower)
+    tower.add_vector("projector.norm", 2 * tower.width)
+    tower.add_projector_matrix("projector.1", wide, wide)
+    tower.add_projector_matrix("projector.2", wide, tower.text_width)
 
 
 def _add_minicpm_tower(tower: Tower) -> None:
@@ -424,6 +474,12 @@ def _add_qwen2_5_vl_tower(tower: Tower) -> None:
     add_patch_merger(
         tower, tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
     )
+
+
+def _add_hyperclovax_tower(tower: Tower) -> None:
+    """Add Qwen2.5-VL's tower and one matrix."""
+    _add_qwen2_5_vl_tower(tower)
+    tower.add_projector_matrix("projector", tower.reader.size("out_hidden_size", tower.text_width), tower.text_width)
 
 
 def _add_exaone_tower(tower: Tower) -> None:
@@ -715,6 +771,13 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "llava": (None, add_llava_projector),
     "llava_next": (None, add_llava_next_projector),
     "llava_onevision": (None, add_llava_next_projector),
+    "llava_next_video": (None, add_llava_next_projector),
+    "vipllava": (None, add_vipllava_projector),
+    "video_llava": (_add_video_llava_tower, add_llava_projector),
+    "aya_vision": (None, add_cohere_projector),
+    "cohere2_vision": (None, add_cohere_projector),
+    "deepseek_vl": (None, add_llava_projector),
+    "paddleocr_vl": (_add_paddle_ocr_tower, None),
     "gemma3": (None, add_gemma3_projector),
     "paligemma": (None, add_paligemma_projector),
     "mistral3": (_add_pixtral_tower, add_mistral3_projector),
@@ -731,6 +794,8 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "qwen3_5_moe": (_add_qwen3_vl_tower, None),
     "internvl": (_add_internvl_tower, None),
     "internvl_chat": (_add_internvl_tower, None),
+    "qianfan_ocr": (_add_internvl_tower, None),
+    "hyperclovax_vision_v2": (_add_hyperclovax_tower, None),
     "idefics3": (_add_idefics3_tower, None),
     "smolvlm": (_add_idefics3_tower, None),
     "kimi_k25": (_add_moonvit_tower, None),
@@ -769,6 +834,8 @@ _DEFAULT_TYPE = {
     "llava": "clip_vision_model",
     "llava_next": "clip_vision_model",
     "llava_onevision": "siglip_vision_model",
+    **dict.fromkeys(("llava_next_video", "vipllava", "video_llava"), "clip_vision_model"),
+    **dict.fromkeys(("aya_vision", "cohere2_vision", "deepseek_vl"), "siglip_vision_model"),
     "mistral3": "pixtral",
     "llama4": "llama4_vision_model",
     "mllama": "mllama_vision_model",
