@@ -485,6 +485,9 @@ MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
 MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
 MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
 MAX_POOLED = 8  # most replicas simulated behind one router; more share their load still better
+# Pools simulated as one with another replica. At 0.65 of saturation its p95 of TTFT differs by 1 %, at 0.8 by 4 and 1 %
+# (medians of 27 replicas of four services); other random requests change it by 4 to 5 % and by 6 to 9 %.
+ALIKE_POOLS = {5: 6, 7: 8}
 CHECKED_UTILIZATION = 0.85  # utilization at which a router sees replicas whose saturation was not simulated
 WORK_PER_CURVE, WORK_PER_LOAD, WORK_PER_REQUEST = 1.8, 0.6, 1 / 12000  # milliseconds of CPU time, about
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
@@ -542,19 +545,20 @@ def curves_of_replicas(
                 add_simulation_work(curves[-1], object())
                 continue
             own = curve_key(key, replica, count)
+            pool = ALIKE_POOLS.get(together, together)
             simulate = (
                 partial(simulate_in_flight, workload, replica, draw, count, running, own)
                 if closed
-                else partial(simulate_rates, workload, replica, draw, count, together, own)
+                else partial(simulate_rates, workload, replica, draw, count, pool, own)
             )
-            whole = own + np.array([running if closed else together]).tobytes()
+            whole = own + np.array([running if closed else pool]).tobytes()
             curve = CURVE_CACHE.get_or_make(whole, simulate) if end is None else simulate(end)
             if margins is not None and not closed and may_be_met_below(curve, workload.slo, margins.take(row)):
                 share = max(peak_per_s / together / curve.stable_below, MIN_RATE_SHARE)
                 if share * curve.stable_below < curve.loads[0]:
-                    curve = simulate_rates(workload, replica, draw, count, together, own, end, share)
+                    curve = simulate_rates(workload, replica, draw, count, pool, own, end, share)
             curves.append(curve)
-            add_simulation_work(curve, whole, together)
+            add_simulation_work(curve, whole, pool)
     return tuple(curves)
 
 
@@ -617,7 +621,7 @@ def simulate_one_load(
             node = simulate_load(workload, replica, sent)
             return build_curve(workload, replica, np.array([load]), [node], stable_below=np.inf, closed=closed)
 
-        together = [1] * len(replicas) if pooled is None else pooled.tolist()
+        together = [1] * len(replicas) if pooled is None else [ALIKE_POOLS.get(p, p) for p in pooled.tolist()]
         curves = []
         for one in zip(replicas, loads.tolist(), together, strict=True):
             with stage("simulate"):

@@ -22,6 +22,7 @@ from app.sizing.serving.bill import rounding_text
 from app.sizing.serving.capacity import queue_tail_s
 from app.sizing.serving.load_curves import (
     confident_loads_per_s,
+    curves_of_replicas,
     draw_requests,
     open_window,
     pooled_replicas,
@@ -122,6 +123,13 @@ def test_long_answers_do_not_make_the_arrivals_at_a_replica_burstier() -> None:
     window = pooled_window(server, draw_requests(uneven, 16_000), 0.8, 8, 0.8)
     gaps = np.diff(np.asarray(window.requests.arrival_s))
     assert gaps.std() < 0.8 * gaps.mean()
+
+
+def test_five_replicas_are_simulated_as_six_and_seven_as_eight() -> None:
+    server, pools = one_at_a_time(), np.array([4, 5, 6, 7, 8])
+    four, five, six, seven, eight = curves_of_replicas(STEADY, [server] * 5, np.full(5, 1), pools, 400)
+    assert five is six and seven is eight
+    assert len({id(four), id(six), id(eight)}) == 3
 
 
 def test_which_routers_share_a_queue() -> None:
