@@ -61,8 +61,9 @@ bench: $(VENV)/.dev
 artefacts: $(VENV)/.dev
 	$(BIN)/python -m artefacts $(PART)
 
-# Compares predictions with every published result, each source predicted by a fit that never saw it. Fails if an error
-# or an interval score rose by a tenth, or if the intervals hold fewer than 70 % or more than 90 % of the results.
+# Compares predictions with every published result, each source predicted by a fit that never saw it. Fails if an error,
+# an interval score or a share of pairs in the wrong order rose by a tenth, or if the intervals hold fewer than 70 % or
+# more than 90 % of the results.
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m calibration
 	$(BIN)/python -m benchmarks.accuracy

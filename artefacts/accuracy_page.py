@@ -27,6 +27,7 @@ from app.sizing.accuracy import (
     report_on,
 )
 from app.sizing.evidence import Compared
+from app.sizing.ordering import ALL, MIN_DIFFERENCE, MIN_PAIRS, OrderShare
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
 from artefacts.accuracy_plots import DOCS, NAMES, write_plots
@@ -142,6 +143,35 @@ The band is the 80 % interval of an unseen source.
 ## By engine, format, model size and load
 
 {markdown_table(("quantity and slice", *HEAD), slice_rows(others))}"""
+
+
+COMPARED = {
+    "engine": "engine",
+    "hardware": "hardware, same number of accelerators",
+    "hardware_per_accelerator": "hardware, tokens/s per accelerator",
+    "degree": "number of accelerators",
+    "format": "class of weight format",
+}
+
+
+def order_section(order: Sequence[OrderShare]) -> str:
+    """Shares of pairs in the right order, by what they differ in and by quantity."""
+    rows = [
+        [
+            COMPARED[s.compared] if s.metric == ALL else f"{COMPARED[s.compared]}: {NAMES[s.metric].lower()}",
+            str(s.pairs),
+            str(s.sources),
+            percent(s.held_out),
+            percent(s.in_sample),
+        ]
+        for s in order
+    ]
+    return f"""How often the faster of two published results is predicted to be the faster one. A pair is two results of
+one source that differ by at least {percent(MIN_DIFFERENCE - 1)}, under the same conditions but for the compared
+property. Equal predictions count as wrong, and results that no fit uses make no pairs.
+Quantities with fewer than {MIN_PAIRS} pairs are only in the sums.
+
+{markdown_table(("compared", "pairs", "sources", "unseen source", "in sample"), rows)}"""
 
 
 KEPT_HEAD = tuple(f"kept at {percent(level)}" for level in CONFIDENCE_LEVELS)
@@ -321,6 +351,10 @@ is the share of unseen results inside their 80 % interval, and "high / low" is i
 the share of results at least as good as the value guaranteed at 80 % confidence.
 
 {by_slices(report)}
+
+## Order of two results
+
+{order_section(report.order)}
 
 ## Intervals and guaranteed values
 

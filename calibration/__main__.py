@@ -1,7 +1,8 @@
 """`python -m calibration`: refits the factors and reports the error; writes no file.
 
-The exit status is 1 in two cases: a median error or an interval score of unseen sources is more than a tenth above the
-committed one, or the 80 % intervals of a quantity hold a share of results outside `COVERAGE_BOUNDS`.
+The exit status is 1 in three cases: a median error or an interval score of unseen sources is more than a tenth above
+the committed one, so is a share of pairs in the wrong order, or the 80 % intervals of a quantity hold a share of
+results outside `COVERAGE_BOUNDS`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ def report_lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
         inside = f"80 % interval holds {figures['coverage']:4.0%}   high/low {figures['width']:5.2f}"
         worth = f"score {figures['interval_score']:5.2f}   kept {figures['kept']:4.0%}"
         yield f"{kind:16} {figures['rows']:6.0f} rows   {errors}   {inside}   {worth}"
+    for compared, shares in notes["order"].items():
+        right = f"unseen source {1 - shares['wrong']:6.1%}   in sample {1 - shares['wrong_in_sample']:6.1%}"
+        yield f"order by {compared:26} {shares['pairs']:6} pairs   {right}"
     off_by = f"{notes['scaling']['median_points']:.1f} points (median)"
     far = notes["scaling"]["p90_points"]
     yield f"{'scale-ups':16} {len(found.ups):6} pairs  error {off_by}, 90th percentile {far:.1f}"
@@ -57,6 +61,16 @@ def regressions(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
     ]
 
 
+def disordered(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Comparisons with a share of pairs in the wrong order that is more than a tenth above the committed one."""
+    return [
+        f"order by {compared}: {percent(now[compared]['wrong'], 1)} of the pairs are wrong, more than a tenth above "
+        f"the committed {percent(shares['wrong'], 1)}"
+        for compared, shares in committed.items()
+        if now[compared]["wrong"] > REGRESSION_FACTOR * shares["wrong"]
+    ]
+
+
 def miscalibrated_intervals(now: Mapping[str, Any]) -> list[str]:
     """Quantities whose 80 % intervals hold too few results of unseen sources, or too many because they are too wide."""
     low, high = COVERAGE_BOUNDS
@@ -74,9 +88,16 @@ def main() -> int:
     notes = accuracy_notes(found)
     print("\n".join(report_lines(found, notes)))
     print("\n".join(back_test_lines(back_test(found.compared))))
-    committed = json.loads((DATA / "accuracy.json").read_text())["headline"]
-    worse = regressions(committed, notes["headline"]) + miscalibrated_intervals(notes["headline"])
-    passed = "No error or interval score rose by more than a tenth, and all intervals have the required coverage."
+    committed = json.loads((DATA / "accuracy.json").read_text())
+    worse = [
+        *regressions(committed["headline"], notes["headline"]),
+        *disordered(committed["order"], notes["order"]),
+        *miscalibrated_intervals(notes["headline"]),
+    ]
+    passed = (
+        "No error, interval score or share of pairs in the wrong order rose by more than a tenth, and all intervals "
+        "have the required coverage."
+    )
     print("\n".join(worse) or passed)
     return 1 if worse else 0
 

@@ -25,7 +25,7 @@ from app.catalog.files import read_rows
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
-from app.sizing.accuracy import headline_figures
+from app.sizing.accuracy import headline_figures, order_figures
 from app.sizing.evidence import Compared, stack_familiarity
 from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Catalog
@@ -239,6 +239,7 @@ def accuracy_notes(found: Calibration) -> dict[str, Any]:
     """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the limits of a later fit's errors."""
     return {
         "headline": headline_figures(found.compared),
+        "order": order_figures(found.compared),
         "left_out": dict(found.left_out.most_common()),
         "training_left_out": dict(found.training_left_out.most_common()),
         "layouts": [asdict(layout) for layout in found.layouts],

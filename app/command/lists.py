@@ -201,7 +201,9 @@ def accuracy(
         str, typer.Option(help="Dimension: engine, accelerator_family, format, model_size, load, source or nearness.")
     ] = "engine",
 ) -> None:
-    """Show the errors of predictions against published results, overall and by one dimension."""
+    """Show the errors of predictions against published results, overall and by one dimension, and how often the faster
+    of two results is predicted to be the faster one.
+    """
     from sqlalchemy.orm import Session
 
     from app.catalog.queries import list_compared
@@ -231,6 +233,14 @@ def accuracy(
             f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   "
             f"{percent(h.median):>22} {percent(h.p90):>6} {h.bias:6.2f} {percent(s.intervals.coverage):>8} "
             f"{s.intervals.width:6.2f} {percent(s.intervals.kept):>6}   {percent(s.in_sample.median):>10}"
+        )
+    typer.echo(
+        f"\n{'pairs in the right order':40} {'pairs':>6} {'sources':>8}   {'unseen source':>22} {'in sample':>10}"
+    )
+    for pair in report.order:
+        typer.echo(
+            f"{pair.compared + ', ' + pair.metric:40} {pair.pairs:6} {pair.sources:8}   "
+            f"{percent(pair.held_out):>22} {percent(pair.in_sample):>10}"
         )
 
 

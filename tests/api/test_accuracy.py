@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli import cli
 from app.sizing.accuracy import QUANTITIES
+from app.sizing.ordering import COMPARISONS
 
 
 def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) -> None:
@@ -50,6 +51,13 @@ def test_peaks_and_runs_answered_as_not_fitting_are_reported(client: TestClient)
     assert runs["misfits"] == sum(count for count, _ in runs["by_source"].values())
 
 
+def test_the_order_of_pairs_is_reported_for_every_comparison(client: TestClient) -> None:
+    order = client.get("/accuracy").json()["order"]
+    assert {s["compared"] for s in order if s["metric"] == "all"} == set(COMPARISONS)
+    assert all(0.5 < s["unseen_source"] <= 1 for s in order if s["metric"] == "all")
+    assert set(re.findall(r"\bo\.(\w+)", page())) == set(order[0])
+
+
 def test_the_page_shows_what_the_answer_has(client: TestClient) -> None:
     answer = client.get("/accuracy").json()
     shown = set(re.findall(r"\bs\.(\w+)", page()))
@@ -66,5 +74,6 @@ def test_the_command_line_shows_the_accuracy(sqlite_url: str, monkeypatch: pytes
     assert shown.exit_code == 0
     assert "throughput, all" in shown.output and "tpot, nvidia_hopper" in shown.output
     assert {"covered", "width", "kept"} <= set(shown.output.splitlines()[0].split())
+    assert re.search(r"^engine, all +\d+", shown.output, re.MULTILINE)
     refused = CliRunner().invoke(cli, ["accuracy", "--by", "colour"])
     assert refused.exit_code != 0

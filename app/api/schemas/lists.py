@@ -38,6 +38,7 @@ from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import LEVELS
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS
+from app.sizing.ordering import COMPARISONS, OrderShare
 from app.sizing.training.recipes import PRECISIONS
 
 FormatName = Annotated[str, Choice("FormatOrPrecision", dict.fromkeys((*WEIGHT_FORMATS, *PRECISIONS)))]
@@ -160,6 +161,23 @@ class SliceShown(ResultModel, of=Slice):
     )
 
 
+class OrderShown(ResultModel, of=OrderShare):
+    """How often the faster of two published results is predicted to be the faster one: pairs of one source that differ
+    by at least 5 %, under the same conditions but for the compared property.
+    """
+
+    compared: Annotated[str, Choice("OrderComparison", COMPARISONS)] = Field(
+        description="What the two results differ in; per accelerator, their number of accelerators may differ too."
+    )
+    metric: str = Field(description="Quantity, or all.")
+    pairs: int
+    sources: int
+    unseen_source: Annotated[float, From("held_out", digits=4)] = Field(
+        description="Share in the right order by fits that exclude the source; equal predictions count as wrong."
+    )
+    in_sample: Annotated[float, ROUGH] = Field(description="The same share by the fit to all sources.")
+
+
 class WorstShown(ResultModel, of=Compared):
     """One of the largest errors."""
 
@@ -227,6 +245,7 @@ class AccuracyResponse(ResponseModel):
     definitions: dict[str, str]
     overall: list[SliceShown]
     by: dict[str, list[SliceShown]]
+    order: list[OrderShown]
     worst: list[WorstShown]
     kv_cache: CacheShown
     scaling: ScaleUpsShown
@@ -269,6 +288,7 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "definitions": DEFINITIONS,
         "overall": [SliceShown.as_json(s) for s in report.overall],
         "by": {name: [SliceShown.as_json(s) for s in slices] for name, slices in report.by.items()},
+        "order": [OrderShown.as_json(s) for s in report.order],
         "worst": [WorstShown.as_json(c) for c in report.worst],
         "kv_cache": {
             "logs": len(off),
