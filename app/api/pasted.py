@@ -18,6 +18,7 @@ from app.api.schemas.diagnose import (
     wire_name,
 )
 from app.errors import Unanswerable
+from app.garbage import paused_collection
 from app.observed.figures import Reading, RunContext, merge_observations
 from app.observed.logs import read_log
 from app.observed.read import read_metrics
@@ -77,7 +78,8 @@ def read_observation(spec: ObservedSpec, question: Question, deployment: Deploym
 def read_text(field: str, read: Callable[[], Reading]) -> Reading:
     """Returns what a text contains. Errors carry the location of the text."""
     try:
-        return read()
+        with paused_collection():  # a long text becomes many objects, which the answer needs to its end
+            return read()
     except Unanswerable as error:
         error.facts.setdefault("errors", [{"pointer": f"#/observed/{field}", "detail": error.detail}])
         raise

@@ -22,7 +22,8 @@ from itertools import islice
 from typing import Any
 
 from app.observed.figures import RunContext, UnreadableText
-from app.observed.logs import likeliest_trainer, read_log, split_lines
+from app.observed.lines import LineIndex, split_lines
+from app.observed.logs import likeliest_trainer, read_log
 from app.observed.measured_run import MeasuredRun, UnusableRun
 from app.work import check_each
 
@@ -627,7 +628,7 @@ def read_pasted_log(text: str, known: Mapping[str, Any]) -> Iterator[MeasuredRun
     context = RunContext(accelerators=accelerators, tokens_per_step=step_tokens, sequences_per_step=sequences)
     reading = read_log(text, context)
     values = {(f.group, f.quantity): f.value for f in reading.figures}
-    trained, trainer = values.get(("training", "step_time_s")), likeliest_trainer(split_lines(text))
+    trained, trainer = values.get(("training", "step_time_s")), likeliest_trainer(LineIndex(split_lines(text)))
     if trained is not None or ("training", "tokens_per_s") in values:
         yield MeasuredRun(
             format="trainer-log",

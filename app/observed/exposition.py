@@ -17,9 +17,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -39,7 +39,9 @@ EXEMPLAR = re.compile(r" # \{.*$")
 LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 # Labels that distinguish engines. All other labels split the samples of one engine.
-SOURCE_LABELS = ("instance", "pod", "pod_name", "kubernetes_pod_name", "replica", "engine", "engine_idx", "dp_rank")
+SOURCE_LABELS = frozenset(
+    ("instance", "pod", "pod_name", "kubernetes_pod_name", "replica", "engine", "engine_idx", "dp_rank")
+)
 # Longest line that is parsed, in characters; a longer one counts as unread. The parser takes quadratic time within a
 # line.
 MAX_LINE_CHARACTERS = 8192
@@ -52,8 +54,7 @@ MAX_VALUE = 1e18  # largest plausible value of a sample
 MILLISECONDS_FROM = 1e11  # a larger Unix timestamp is in milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """Identity of a sample: metric name, labels and the engine that it comes from."""
 
     name: str
@@ -73,6 +74,7 @@ class Scrape:
     unread: UnreadContent
 
 
+@lru_cache(maxsize=4096)
 def canonical_name(name: str) -> str:
     """Metric name without the prefix of a router, with NIM's omitted prefix of vLLM, with underscores for colons."""
     return UNPREFIXED.sub("vllm_", ROUTER_PREFIX.sub("", name.replace(":", "_")))
@@ -191,7 +193,7 @@ def _parse_sample(line: str, ordinal: int) -> tuple[Sample, float, float | None]
     except (ArithmeticError, ValueError, IndexError, KeyError, TypeError):
         return None
     labels = tuple(sorted(found.items()))
-    source = (str(ordinal), *(value for label, value in labels if label in SOURCE_LABELS))
+    source = (str(ordinal), *[value for label, value in labels if label in SOURCE_LABELS])
     return Sample(canonical_name(name), labels, source), value, _timestamp_seconds(stamp)
 
 
@@ -338,6 +340,8 @@ class Series:
     def only(self, keep: Callable[[Sample], bool]) -> Series:
         """The samples that a condition holds for, as a series."""
         kept = {sample for sample in check_each(self.increases) if keep(sample)}
+        if len(kept) == len(self.increases):
+            return self
         return Series([(at, {s: v for s, v in values.items() if s in kept}) for at, values in self.moments])
 
     @property

@@ -82,7 +82,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
@@ -96,23 +96,10 @@ from app.observed.figures import (
     UnreadContent,
     printable_excerpt,
 )
+from app.observed.lines import LineIndex, split_lines
 from app.observed.run import Line, run_figures, run_notes
 from app.observed.startup import read_startup
 from app.work import check_each
-
-ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-BREAK = re.compile(r"[\r\n]+")
-MAX_LINE_CHARACTERS = 2000
-MAX_LINES = 40_000  # of a log; each is compared with the patterns of every trainer and engine
-
-
-def split_lines(text: str) -> list[str]:
-    """Non-empty lines of a text, each cut to MAX_LINE_CHARACTERS. Raises UnreadableText for more than MAX_LINES."""
-    every = BREAK.split(ANSI_COLOR.sub("", text), MAX_LINES + 1)  # the last part is what follows the limit, if anything
-    if len(every) > MAX_LINES + 1:
-        raise UnreadableText(f"The text has more than {MAX_LINES:,} lines. Send its last {MAX_LINES:,} lines.")
-    return [line for raw in check_each(every) if (line := raw[:MAX_LINE_CHARACTERS].strip())]
-
 
 # Greedy, not possessive: before 3.11.4 Python loses groups with possessive quantifiers.
 NUMBER = r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
@@ -129,17 +116,22 @@ class Trainer:
     fields: Patterns = ()
     others: Patterns = ()
 
-    def parse_line(self, line: str) -> dict[str, float]:
-        """All values of a line. A word without a number has the value 1."""
-        marks = [found for pattern in self.steps if (found := pattern.search(line))]
-        further = (*(self.fields if marks else ()), *self.others)
-        every = [*marks, *(found for pattern in further if (found := pattern.search(line)))]
-        return {
-            name: value
-            for found in every
-            for name, text in found.groupdict().items()
-            if text is not None and 0 <= (value := parse_number(text)) < 1e15
-        }
+    def step_lines(self, index: LineIndex) -> set[int]:
+        """Numbers of the lines that identify the trainer."""
+        return {number for pattern in self.steps for number in index.matches(pattern)}
+
+    def parse_lines(self, index: LineIndex) -> dict[int, dict[str, float]]:
+        """All values of each line that has any, by its number. A word without a number has the value 1."""
+        values: dict[int, dict[str, float]] = {}
+        steps = self.step_lines(index)
+        for pattern in (*self.steps, *(self.fields if steps else ()), *self.others):
+            anywhere = pattern not in self.fields
+            for number, found in index.matches(pattern).items():
+                if anywhere or number in steps:
+                    for name, text in found.groupdict().items():
+                        if text is not None and 0 <= (value := parse_number(text)) < 1e15:
+                            values.setdefault(number, {})[name] = value
+        return dict(sorted(values.items()))
 
 
 def parse_number(text: str) -> float:
@@ -383,20 +375,17 @@ LOG_QUANTITIES = {
 LOG_LATENCIES = {"ttft_p50_s": {"prompt_ms": 1e-3, "prompt_s": 1.0}, "tpot_p50_s": {"token_ms": 1e-3, "token_s": 1.0}}
 
 
-def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
+def read_engine_log(index: LineIndex, runs: RunContext, name: str | None = None) -> Reading:
     """Figures from an engine log, each the mean of its lines.
 
     Raises UnreadableText if no line is a status line.
     """
-    text_lines = split_lines(text)
-    known = [e for e in ENGINE_LOGS if name in (None, e.name)]
-    by_engine = [(e, [e.parse_line(line) for line in check_each(text_lines)]) for e in known]
-    engine, parsed = max(by_engine, key=lambda each: sum(map(bool, each[1])))
-    parsed_lines = [figures for figures in parsed if figures]
-    unread = [number for number, figures in enumerate(parsed) if not figures]
-    if not parsed_lines:
-        first = f" The text begins with {printable_excerpt(text_lines[0])!r}." if text_lines else ""
+    by_engine = [(e, e.parse_lines(index)) for e in ENGINE_LOGS if name in (None, e.name)]
+    engine, parsed = max(by_engine, key=lambda each: len(each[1]))
+    if not parsed:
+        first = f" The text begins with {printable_excerpt(index.lines[0])!r}." if index.lines else ""
         raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
+    parsed_lines = list(parsed.values())
     engines = float(len({line.get("engine", 0.0) for line in parsed_lines}))
     seen = runs.of_replicas or engines
     covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
@@ -404,7 +393,7 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
     figures = tuple(_log_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
     return Reading(
         figures,
-        UnreadContent((), len(unread), tuple(_line_excerpt(text_lines, each) for each in unread[:MAX_UNREAD_SHOWN])),
+        unread_lines(index, parsed),
         () if covers_all_replicas else (note,),
     )
 
@@ -460,60 +449,52 @@ def read_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
 
     Raises UnreadableText for any other text.
     """
-    startup, others = read_startup(split_lines(text))
-    if name == STARTUP or (startup.figures and not others):
-        if not startup.figures:
-            raise UnreadableText(nothing_read_message(others, None))
-        unread = tuple(f"line: {printable_excerpt(line)}" for line in others[:MAX_UNREAD_SHOWN])
-        return replace(startup, unread=UnreadContent((), len(others), unread))
-    try:
-        return read_progress("\n".join(others), runs, name) + startup
-    except UnreadableText:
-        if startup.figures and name is None:
-            return read_log(text, runs, STARTUP)
-        raise
+    startup, others = read_startup(LineIndex(split_lines(text)))
+    if name != STARTUP and (others or not startup.figures):
+        try:
+            return read_progress(LineIndex(others), runs, name) + startup
+        except UnreadableText:
+            if name is not None or not startup.figures:
+                raise
+    if not startup.figures:
+        raise UnreadableText(nothing_read_message(others, None))
+    unread = tuple(f"line: {printable_excerpt(line)}" for line in others[:MAX_UNREAD_SHOWN])
+    return replace(startup, unread=UnreadContent((), len(others), unread))
 
 
-def read_progress(text: str, runs: RunContext, name: str | None) -> Reading:
+def read_progress(index: LineIndex, runs: RunContext, name: str | None) -> Reading:
     """Figures from the steps of a trainer or the status lines of an engine."""
     if name in ENGINE_LOG_NAMES:
-        return read_engine_log(text, runs, name)
+        return read_engine_log(index, runs, name)
     try:
-        return read_trainer_log(text, runs, name)
+        return read_trainer_log(index, runs, name)
     except UnreadableText:
-        if name is None and any(e.parse_line(line) for line in check_each(split_lines(text)) for e in ENGINE_LOGS):
-            return read_engine_log(text, runs)
+        if name is None and any(e.parse_lines(index) for e in ENGINE_LOGS):
+            return read_engine_log(index, runs)
         raise
 
 
-def read_trainer_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
+def read_trainer_log(index: LineIndex, runs: RunContext, name: str | None = None) -> Reading:
     """Figures from a trainer log. Raises UnreadableText if it has no training step."""
-    text_lines = split_lines(text)
-    trainer = next((t for t in TRAINERS if t.name == name), None) or likeliest_trainer(text_lines)
-    if trainer is None or not any(pattern.search(line) for line in check_each(text_lines) for pattern in trainer.steps):
-        raise UnreadableText(nothing_read_message(text_lines, trainer))
-    known, unread = [], list[int]()
-    for number, line in enumerate(check_each(text_lines)):
-        parsed = trainer.parse_line(line)
-        if parsed:
-            known.append(Line(parsed, line_timestamp(line)))
-        else:
-            unread.append(number)
+    trainer = next((t for t in TRAINERS if t.name == name), None) or likeliest_trainer(index)
+    if trainer is None or not trainer.step_lines(index):
+        raise UnreadableText(nothing_read_message(index.lines, trainer))
+    parsed = trainer.parse_lines(index)
+    known = [Line(values, line_timestamp(index.lines[number])) for number, values in check_each(parsed.items())]
     run_values = tuple(run_figures(known, runs, trainer.title))
-    return Reading(
-        run_values,
-        UnreadContent((), len(unread), tuple(_line_excerpt(text_lines, each) for each in unread[:MAX_UNREAD_SHOWN])),
-        tuple(run_notes(known, runs)),
-    )
+    return Reading(run_values, unread_lines(index, parsed), tuple(run_notes(known, runs)))
 
 
-def _line_excerpt(lines: Sequence[str], place: int) -> str:
-    return f"line {place + 1}: {printable_excerpt(lines[place])}"
+def unread_lines(index: LineIndex, parsed: Container[int]) -> UnreadContent:
+    """The lines that gave no value."""
+    unread = [number for number in range(len(index.lines)) if number not in parsed]
+    first = tuple(f"line {n + 1}: {printable_excerpt(index.lines[n])}" for n in unread[:MAX_UNREAD_SHOWN])
+    return UnreadContent((), len(unread), first)
 
 
-def likeliest_trainer(every: Sequence[str]) -> Trainer | None:
+def likeliest_trainer(index: LineIndex) -> Trainer | None:
     """The first trainer whose patterns match at least half as many lines as those of any other trainer."""
-    counts = [sum(any(p.search(line) for p in t.steps) for line in check_each(every)) for t in TRAINERS]
+    counts = [len(t.step_lines(index)) for t in TRAINERS]
     return next((t for t, count in zip(TRAINERS, counts, strict=True) if 0 < count >= max(counts) / 2), None)
 
 

@@ -25,42 +25,39 @@ often not what it loads. Ollama's plan gives the free memory only where a part o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.observed.figures import Figure, Reading
+from app.observed.lines import LineIndex
 from app.sizing.columns import GIB, MIB
 from app.work import check_each
 
 UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
 AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?(?:B|bytes)?\b"
 COUNT = r"(?<![\d,])(\d+(?:,\d{3})*)"
-# Parts of these patterns that stand for more than one text.
-VARIABLE = re.compile(r"<\w+>|\[[^]]*\]|\((?:[^()]|\([^()]*\))*\)|\\.|.[?*+{]|[.?*+^$|}]")
 DEVICE = r"((?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|OpenCL|MTL)\d+|Metal|gpu\d*)(?:_Mapped|_Private)?"
+
+
+Amount = tuple[str, str, float]  # device ("" if unknown), quantity, and its bytes or tokens
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLine:
-    """A line that gives one quantity of memory. `literal`: a text in each such line, which is faster to search.
-    `device`: the first group names a device.
-    """
+    """A line that gives one quantity of memory. `device`: the first group names a device."""
 
     quantity: str
-    literal: str
     pattern: re.Pattern[str]
     device: bool = False
     counts_tokens: bool = False
 
-    def read(self, line: str) -> Iterator[tuple[str, float]]:
-        """Device ("" if unknown) and value of each match, in bytes or tokens."""
-        if self.literal not in line:
-            return
+    def read(self, line: str) -> Iterator[Amount]:
+        """The value of each match."""
         for found in self.pattern.finditer(line):
             groups = list(found.groups())
             device = groups.pop(0) if self.device else ""
             number = float(groups[0].replace(",", ""))
-            yield device, number if self.counts_tokens else number * UNITS[groups[1]]
+            yield device, self.quantity, number if self.counts_tokens else number * UNITS[groups[1]]
 
 
 def _bytes(quantity: str, *texts: str, device: bool = False) -> tuple[MemoryLine, ...]:
@@ -68,7 +65,6 @@ def _bytes(quantity: str, *texts: str, device: bool = False) -> tuple[MemoryLine
     return tuple(
         MemoryLine(
             quantity,
-            max(VARIABLE.split(text), key=len),
             re.compile(text.replace("<AMOUNT>", AMOUNT).replace("<DEVICE>", DEVICE).replace("<COUNT>", COUNT)),
             device,
             counts,
@@ -212,7 +208,7 @@ LINES: tuple[MemoryLine, ...] = (
     ),
     *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
 )
-# A line without any of these gives no memory figure; this check keeps long logs fast.
+# A line without any of these gives no memory figure.
 KEYWORDS = re.compile(
     r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|block|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
     r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_|ALLOC_FAILED|MemoryAllocation|retrying|"
@@ -256,7 +252,7 @@ KILLED = re.compile(
     r"(?:exited with|exit|status|exit ?code)\W{1,4}(?:code |status )?137\b|OOMKilled|[Oo]ut of memory: Killed process|"
     r"invoked oom-killer|killed due to memory pressure|killed by the OOM killer"
 )
-RECOVERED = "retrying without pipeline parallelism"  # llama.cpp goes on with smaller buffers
+RECOVERED = re.compile("retrying without pipeline parallelism")  # llama.cpp goes on with smaller buffers
 # A device of which other processes use so much that an engine refuses to start: free, whole and requested GiB.
 IN_USE = re.compile(
     r"Free memory on device .{0,20}?\(([\d.]+)/([\d.]+) GiB\) on startup is less than "
@@ -269,6 +265,7 @@ BREAKDOWN = re.compile(
     rf"\| +- {DEVICE} .{{0,80}}\| +(\d+) = +(\d+) \+ \( *\d+ = +(\d+) \+ +(\d+) \+ +(\d+)\) \+ +-?\d+ \|"
 )
 BREAKDOWN_QUANTITIES = ("capacity_bytes", "free_bytes", "weights_bytes", "cache_bytes", "activation_bytes")
+TABLES = (OFFLOAD, BREAKDOWN, RECOVERED)  # lines that change what other lines say
 IN_USE_QUANTITIES = ("free_bytes", "capacity_bytes", "failed_allocation_bytes")
 # Quantities of the group `memory`; the others are combined or counted in tokens.
 MEMORY_QUANTITIES = (
@@ -286,61 +283,62 @@ MEMORY_QUANTITIES = (
 )
 
 
-def read_startup(lines: Sequence[str]) -> tuple[Reading, list[str]]:
+UNSIZED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[tuple[str, float]]]], ...] = (
+    (BLOCKS, lambda blocks: [("cache_tokens", float(blocks[2]) * BLOCK_TOKENS[blocks[1].upper()])]),
+    (SIZED_BLOCKS, lambda blocks: [("cache_tokens", float(blocks[1] or blocks[3]) * float(blocks[2] or blocks[4]))]),
+    (POOL_BLOCKS, lambda blocks: [("pool_tokens", float(blocks[1]) * POOL_BLOCK_TOKENS)]),
+    (MANAGED_BLOCKS, lambda blocks: [("blocks", float(blocks[1]))]),
+    (EXECUTOR_MEMORY, lambda memory: [(EXECUTOR_QUANTITIES[memory[1]], float(memory[2]) * GIB)]),
+    (PLANNED, lambda planned: [("capacity_bytes", float(planned[2]) * MIB)]),
+    (KILLED, lambda _: [("failed_host_bytes", 0.0)]),
+    (NO_CACHE, lambda _: [("cache_bytes", 0.0)]),
+    (UNSTATED_FAILURE, lambda _: [("failed_allocation_bytes", 0.0)]),
+    (
+        IN_USE,  # the engine itself has not loaded anything
+        lambda gib: [
+            ("process_bytes", 0.0),
+            *((q, float(x) * GIB) for q, x in zip(IN_USE_QUANTITIES, gib.groups(), strict=True)),
+        ],
+    ),
+)
+
+
+def read_startup(index: LineIndex) -> tuple[Reading, list[str]]:
     """Memory figures of a log, and the lines that have none."""
+    found: dict[int, list[Amount]] = {}
+    for each in LINES:
+        for number in index.matches(each.pattern):
+            found.setdefault(number, []).extend(each.read(index.lines[number]))
+    for pattern, figures in UNSIZED:
+        for number, match in index.matches(pattern).items():
+            found.setdefault(number, []).extend(("", quantity, value) for quantity, value in figures(match))
     seen: dict[str, dict[str, list[float]]] = {}
-    others = [line for line in check_each(lines) if not _add_line(line, seen)]
+    read = set[int]()
+    for number in check_each(sorted({*found, *(n for pattern in TABLES for n in index.matches(pattern))})):
+        if KEYWORDS.search(index.lines[number]) and _add_line(index, number, found.get(number, []), seen):
+            read.add(number)
+    others = [line for number, line in enumerate(index.lines) if number not in read]
     return Reading(tuple(_figures(_largest(seen)))), others
 
 
-def _add_line(line: str, seen: dict[str, dict[str, list[float]]]) -> bool:
-    """Adds the values of one line; False if it has none."""
-    if not KEYWORDS.search(line):
-        return False
-    found = [(d, each.quantity, value) for each in LINES for d, value in each.read(line)]
-    found += [("", quantity, value) for quantity, value in _unsized_figures(line)]
-    if (offload := OFFLOAD.search(line)) is not None:
+def _add_line(index: LineIndex, number: int, found: list[Amount], seen: dict[str, dict[str, list[float]]]) -> bool:
+    """Adds the values of one line, of which `found` are those of the usual patterns; False if it has none."""
+    if (offload := index.matches(OFFLOAD).get(number)) is not None:
         devices = max(1, offload[3].count("iB"))
         if offload[1] == offload[2]:
             found = [(d, q, x if q == "activation_bytes" else x / devices) for d, q, x in found]
         else:  # a part of each is in host memory
-            free = [float(number) * UNITS[unit] for number, unit in re.findall(AMOUNT, offload[3])]
+            free = [float(amount) * UNITS[unit] for amount, unit in re.findall(AMOUNT, offload[3])]
             found = [("", "free_bytes", min(free))] if free else []
-    if (row := BREAKDOWN.search(line)) is not None:  # a device of its own: its buffers have lines too
+    if (row := index.matches(BREAKDOWN).get(number)) is not None:  # a device of its own: its buffers have lines too
         mib = map(float, row.groups()[1:])
         seen.pop(table := f"{row[1]} table", None)  # a later table of the same device replaces the earlier one
-        found += [(table, q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True)]
-    if RECOVERED in line:
+        found = [*found, *((table, q, x * MIB) for q, x in zip(BREAKDOWN_QUANTITIES, mib, strict=True))]
+    if number in index.matches(RECOVERED):
         seen.get("", {}).pop("failed_allocation_bytes", None)
     for device, quantity, value in found:
         seen.setdefault(device, {}).setdefault(quantity, []).append(value)
     return bool(found)
-
-
-def _unsized_figures(line: str) -> Iterator[tuple[str, float]]:
-    """Quantities of a line that names blocks instead of bytes, no cache at all, or a device that is in use."""
-    if (blocks := BLOCKS.search(line)) is not None:
-        yield "cache_tokens", float(blocks[2]) * BLOCK_TOKENS[blocks[1].upper()]
-    if (blocks := SIZED_BLOCKS.search(line)) is not None:
-        yield "cache_tokens", float(blocks[1] or blocks[3]) * float(blocks[2] or blocks[4])
-    if (blocks := POOL_BLOCKS.search(line)) is not None:
-        yield "pool_tokens", float(blocks[1]) * POOL_BLOCK_TOKENS
-    if (blocks := MANAGED_BLOCKS.search(line)) is not None:
-        yield "blocks", float(blocks[1])
-    if (memory := EXECUTOR_MEMORY.search(line)) is not None:
-        yield EXECUTOR_QUANTITIES[memory[1]], float(memory[2]) * GIB
-    if (planned := PLANNED.search(line)) is not None:
-        yield "capacity_bytes", float(planned[2]) * MIB
-    if KILLED.search(line):
-        yield "failed_host_bytes", 0.0
-    if NO_CACHE.search(line):
-        yield "cache_bytes", 0.0
-    if UNSTATED_FAILURE.search(line):
-        yield "failed_allocation_bytes", 0.0
-    if (in_use := IN_USE.search(line)) is not None:
-        yield "process_bytes", 0.0  # the engine itself has not loaded anything
-        for quantity, gib in zip(IN_USE_QUANTITIES, in_use.groups(), strict=True):
-            yield quantity, float(gib) * GIB
 
 
 def _largest(seen: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.observed.figures import RunContext, UnreadableText
-from app.observed.logs import ENGINE_LOG_NAMES, FORMATS, read_engine_log, read_log
+from app.observed.logs import ENGINE_LOG_NAMES, FORMATS, read_log
 from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, OLMO_CORE, SWIFT, TORCHTITAN, VERL
 
 VLLM = "".join(
@@ -256,5 +256,5 @@ def test_no_text_takes_long(piece: str) -> None:
 
 def test_a_status_line_with_an_impossible_number_is_read_without_it() -> None:
     line = "Avg generation throughput: 100.0 tokens/s, Running: 9999999999999999 reqs, Waiting: 1 reqs"
-    figures = {f.quantity: f.value for f in read_engine_log(line, RunContext(), "vllm").figures}
+    figures = {f.quantity: f.value for f in read_log(line, RunContext(), "vllm").figures}
     assert figures == {"output_tokens_per_s": 100.0, "waiting": 1.0}

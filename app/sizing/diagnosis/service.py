@@ -706,6 +706,29 @@ def find_stalled_tokens(case: Case) -> Iterator[Finding]:
     )
 
 
+def find_missed_limit(case: Case) -> Iterator[Finding]:
+    """The percentile that exceeds its limit by the largest factor, of the limits that the workload states."""
+    w = case.workload
+    if w is None or w.slo.assumed_times is not None:
+        return
+    rank = f"p{w.slo.percentile:g}"
+    missed = [
+        (what, seen, limit)
+        for what, limit in (("ttft", w.slo.ttft_s), ("tpot", w.slo.tpot_s))
+        if limit is not None
+        if (seen := getattr(case.service, f"{what}_{rank}_s", None)) is not None and seen > limit
+    ]
+    if missed:
+        what, seen, limit = max(missed, key=lambda each: each[1] / each[2])
+        yield build_finding(
+            "limit_missed",
+            f"The {rank} {what.upper()} is {format_number(seen * 1e3)} ms; the workload allows "
+            f"{format_number(limit * 1e3)} ms.",
+            None,
+            (Evidence(f"{what}_{rank}_ms", seen * 1e3, limit * 1e3, "ms"),),
+        )
+
+
 def find_low_throughput(case: Case) -> Iterator[Finding]:
     """Output throughput is below what the hardware allows, although requests wait or always run at a fixed number."""
     p, s = case.expected_performance, case.service
@@ -738,5 +761,6 @@ LATENCY_CHECKS = (
     find_slow_decode,
     find_slow_tail,
     find_stalled_tokens,
+    find_missed_limit,
     find_low_throughput,
 )

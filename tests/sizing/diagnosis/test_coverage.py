@@ -27,6 +27,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
+from app.sizing.workload.inference import Slo
 from tests.examples import PRETRAIN, present
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
@@ -141,6 +142,18 @@ def test_a_percentile_is_judged_against_its_own_without_the_median(rank: str) ->
     assert [f.code for f in found.findings] == ["slow_tail"] and "median is unknown" in found.findings[0].text
     assert found.findings[0].evidence[0].expected == pytest.approx(usual * 1e3)
     assert diagnosed(True, "service", **{rank: usual}).healthy is True
+
+
+@pytest.mark.parametrize("percentile", [50.0, 95.0, 99.0])
+@pytest.mark.parametrize("name", [each.name for each in fields(Slo) if each.name in ("ttft_s", "tpot_s")])
+def test_a_percentile_beyond_the_limit_that_the_workload_states_is_a_finding(name: str, percentile: float) -> None:
+    p = present(expected(True).performance)
+    seen = getattr(getattr(p, name[:4]), f"p{percentile:g}_s")
+    observed = Observations(service=ServiceObservation(**{f"{name[:4]}_p{percentile:g}_s": seen}))
+    for times, assumed_times, codes in ((0.99, None, ["limit_missed"]), (1.01, None, []), (0.99, 1.0, [])):
+        slo = replace(Slo(None, None, None, percentile, assumed_times), **{name: times * seen})
+        found = diagnose(Question(replace(HEAVY, slo=slo)), SERVES, SMALL, observed)
+        assert [f.code for f in found.findings] == codes
 
 
 def test_a_queue_below_the_capacity_is_found_and_one_above_is_overload() -> None:
