@@ -9,6 +9,7 @@ from math import isfinite, log
 import numpy as np
 
 from app.errors import Conflict
+from app.sizing.answer.decision_value import choose_verification
 from app.sizing.answer.money import compare_hosted_api, with_carbon_reasons
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import (
@@ -19,7 +20,6 @@ from app.sizing.answer.summary import (
     near_tie_reason,
 )
 from app.sizing.answer.training import build_training_estimates
-from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet

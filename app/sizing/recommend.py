@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from app.sizing.answer.decision_value import choose_verification
 from app.sizing.answer.familiarity import Contenders, explain_published_use
 from app.sizing.answer.money import compare_hosted_api, format_usd, with_carbon_reasons
 from app.sizing.answer.overkill import (
@@ -29,7 +30,6 @@ from app.sizing.answer.overkill import (
 from app.sizing.answer.serving import estimate_deployments, price_deployments
 from app.sizing.answer.summary import add_comparisons, collect_assumptions, describe_workload, write_summary
 from app.sizing.answer.training import build_training_estimates
-from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import assumed_limits_missed, find_warnings, unsuited_for_training
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, Column, at

@@ -23,7 +23,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.pools.parts import pool_link_bytes_per_s, shares_domain, split_ttft_s, transfer_s
 from app.sizing.serving.capacity import occupancy_s
 from app.sizing.serving.continuous_batching import idle_first_token_s, later_tokens
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.prefill import prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.snapshot import Catalog

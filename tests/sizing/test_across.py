@@ -18,7 +18,7 @@ from app.sizing.model.architecture import AttentionGroup, ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.workload import InferenceWorkload, Lengths
 from tests.sizing.serving.given import CONFIG, STEADY, achieved, on_big, step_of

@@ -15,7 +15,7 @@ from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
-from app.sizing.workload.inference import usual_e2e_s
+from app.sizing.workload.limits import usual_e2e_s
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN, present, registered
 
 IDLE = replace(

@@ -29,7 +29,7 @@ from app.sizing.result import (
     Reason,
     Simulation,
 )
-from app.sizing.serving.capacity import StreamOperatingPoint, StreamSpeed, prefix_cache_reports
+from app.sizing.serving.capacity import StreamOperatingPoint, StreamSpeed
 from app.sizing.serving.finalists import SimulatedReplicas, load_per_replica
 from app.sizing.serving.interfaces import QUANTILES, HardwareBound, OperatingPoint
 from app.sizing.serving.load_curves import (
@@ -46,6 +46,7 @@ from app.sizing.serving.margins import Margins, spread_names
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.options import PlanEvaluations, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
+from app.sizing.serving.prefix_capacity import prefix_cache_reports
 from app.sizing.serving.step import host_part_s, linear_s, micro_batch, multiply_and_read_s, step_s
 from app.sizing.words import format_count, format_duration, format_number, format_quantity
 from app.sizing.workload import InferenceWorkload, Load, Slo

@@ -19,8 +19,8 @@ from app.sizing.question import Constraints, Deployment, Pools, Question
 from app.sizing.result import Estimate, Interval, LoadPoint, Percentiles, Performance, Transfer
 from app.sizing.serving.choice import fixed_deployment_plans
 from app.sizing.serving.kinds import AUTOREGRESSIVE
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.layouts import context_splits
-from app.sizing.serving.memory import cache_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import with_own_measurements
 from app.sizing.words import product_name

@@ -16,10 +16,7 @@ from app.sizing.serving.capacity import (
     StreamOperatingPoint,
     StreamSpeed,
     UnloadedStream,
-    add_idle_sessions,
-    limit_sequences,
     running_sequences,
-    speed_with_prefixes,
     stream_operating_point,
     stream_speed,
     unloaded_stream,
@@ -36,8 +33,9 @@ from app.sizing.serving.interfaces import (
     Speed,
     UnloadedLatency,
 )
+from app.sizing.serving.kv_cache import idle_session_prefixes, length_biased_output_tokens
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.memory import ServingMemory, idle_session_prefixes, length_biased_output_tokens, serving_memory
+from app.sizing.serving.memory import ServingMemory, serving_memory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,
@@ -45,6 +43,7 @@ from app.sizing.serving.prefill import (
     prefill_terms,
     prefill_work,
 )
+from app.sizing.serving.prefix_capacity import add_idle_sessions, limit_sequences, speed_with_prefixes
 from app.sizing.serving.single_pass import (
     BatchSpeed,
     UnloadedBatch,

@@ -16,6 +16,7 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.model.counting.registered import assumed_architecture
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import QUANTITY_UNITS, MaximumThatFits
+from app.sizing.training.attempts import attempt_layouts
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import (
     degree_for_accelerators,
@@ -28,7 +29,6 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits_memory, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import (
     CostedRuns,
-    attempt_layouts,
     best_runs,
     comparison_score,
     pipeline_handicap,

@@ -5,18 +5,14 @@ defaults.
 from app.sizing.workload.inference import (
     HOURS,
     REDUNDANCIES,
-    RELAXED_LIMITS,
     Arrivals,
     FailureDomain,
     InferenceWorkload,
-    Limits,
-    Load,
     PrefixHits,
     PromptImages,
     Redundancy,
     Router,
     Shares,
-    Slo,
     TrafficClass,
     arrivals_from_users,
     build_inference_workload,
@@ -29,6 +25,7 @@ from app.sizing.workload.inference import (
     with_class_limit,
 )
 from app.sizing.workload.lengths import MAX_P95_TO_MEAN, Lengths, adapted_matrices, resize_samples, z_score
+from app.sizing.workload.limits import RELAXED_LIMITS, Limits, Load, Slo
 from app.sizing.workload.recorded import build_recorded_workload
 from app.sizing.workload.trace import Trace
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, build_training_workload

@@ -11,14 +11,13 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.workload.inference import (
     Arrivals,
     InferenceWorkload,
-    Limits,
-    Load,
     PrefixHits,
     Redundancy,
     Router,
     build_inference_workload,
     reject_long_context,
 )
+from app.sizing.workload.limits import Limits, Load
 from app.sizing.workload.trace import Trace, find_busiest_window, trace_assumptions
 
 

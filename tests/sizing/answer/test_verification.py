@@ -15,9 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.pipelines import pipeline_layout, shape_places
-from app.sizing.answer.verification import (
-    ONE_HOST,
+from app.sizing.answer.decision_value import (
     DecisionValue,
     benchmark_outcomes,
     benchmark_speed,
@@ -26,6 +24,11 @@ from app.sizing.answer.verification import (
     decision_text,
     decision_value,
     drafting_note,
+    saving_over_first,
+)
+from app.sizing.answer.pipelines import pipeline_layout, shape_places
+from app.sizing.answer.verification import (
+    ONE_HOST,
     file_name,
     hosts_per_replica,
     launch_specs,
@@ -35,7 +38,6 @@ from app.sizing.answer.verification import (
     pool_pair_share,
     rent_usd,
     repository_name,
-    saving_over_first,
     serving_benchmark,
     training_benchmark,
     uniform_spread,

@@ -33,8 +33,8 @@ from app.sizing.pools.parts import (
 )
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Percentiles
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.load_curves import draw_requests
-from app.sizing.serving.memory import cache_bytes
 from app.sizing.workload import Lengths, Load, Slo, Trace
 from tests.examples import PRETRAIN, col
 from tests.sizing.pools.given import (

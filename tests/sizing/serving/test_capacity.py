@@ -13,25 +13,17 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.capacity import (
-    PrefixesFit,
     StreamOperatingPoint,
     StreamSpeed,
-    add_idle_sessions,
-    capacity_with_hits_per_s,
     hits_counted,
     idle_sessions,
-    limit_sequences,
     mean_batch,
     median_ttft_s,
     percentile_prompt_extra_s,
     prefix_bytes,
-    prefix_cache_reports,
     queue_tail_s,
     running_bytes,
     sequences_met,
-    serving_value,
-    speed_with_hits,
-    speed_with_prefixes,
     stream_operating_point,
     stream_speed,
     tail_tpot_s,
@@ -39,9 +31,20 @@ from app.sizing.serving.capacity import (
     traffic_variation,
     unloaded_stream,
 )
+from app.sizing.serving.kv_cache import Prefixes
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.memory import Prefixes, ServingMemory
+from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.prefill import PrefillTerms
+from app.sizing.serving.prefix_capacity import (
+    PrefixesFit,
+    add_idle_sessions,
+    capacity_with_hits_per_s,
+    limit_sequences,
+    prefix_cache_reports,
+    serving_value,
+    speed_with_hits,
+    speed_with_prefixes,
+)
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied

@@ -26,7 +26,7 @@ from app.sizing.serving.collectives import (
     link_speed,
     transfer_and_latency_s,
 )
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.prefill import prefill_terms
 from app.sizing.serving.step import step_terms
 from tests.examples import col, registered

@@ -16,7 +16,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.drafting import METHOD_WORDS, draft_attention, draft_bytes
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.search import search_plans
 from app.sizing.serving.step import step_s, step_terms, step_work, with_speculative_decoding
 from tests.examples import LLAMA_70B

@@ -16,25 +16,27 @@ from app.sizing.model.architecture import ModelKind
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment
 from app.sizing.serving.interfaces import Settings
-from app.sizing.serving.memory import (
+from app.sizing.serving.kv_cache import (
     Prefixes,
-    ServingMemory,
-    activation_bytes,
     cache_bytes,
-    device_weights_bytes,
-    expert_workspace_bytes,
-    fraction_after_reserve,
     idle_session_prefixes,
-    image_workspace_bytes,
-    index_workspace_bytes,
-    latent_copy_bytes,
     latent_padding_factor,
     length_biased_output_tokens,
     longest_sequence_bytes,
     mean_cache_bytes,
+    sequence_cache_bytes,
+)
+from app.sizing.serving.memory import (
+    ServingMemory,
+    activation_bytes,
+    device_weights_bytes,
+    expert_workspace_bytes,
+    fraction_after_reserve,
+    image_workspace_bytes,
+    index_workspace_bytes,
+    latent_copy_bytes,
     mxfp4_padding_share,
     overhead_bytes,
-    sequence_cache_bytes,
     serving_memory,
     weights_bytes_per_accelerator,
 )

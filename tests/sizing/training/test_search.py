@@ -17,24 +17,21 @@ from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Question
 from app.sizing.result import Rejection
-from app.sizing.training import search
+from app.sizing.training import attempts
+from app.sizing.training.attempts import (
+    Attempts,
+    SizedLayouts,
+    attempt_layouts,
+    bisect_places,
+    degrees_near_size,
+    size_attempts,
+    sizes_around,
+)
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import legal_degrees
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.run import Run, run_at
-from app.sizing.training.search import (
-    Attempts,
-    SizedLayouts,
-    attempt_layouts,
-    best_row_per_type,
-    bisect_places,
-    degrees_near_size,
-    pipeline_handicap,
-    run_measures,
-    size_attempts,
-    sizes_around,
-    smallest_runs,
-)
+from app.sizing.training.search import best_row_per_type, pipeline_handicap, run_measures, smallest_runs
 from app.sizing.uncertainty import NORMAL
 from tests.examples import PRETRAIN, col, present
 from tests.sizing.small import BIG, SMALL, SYSTEMS, snapshot
@@ -209,7 +206,7 @@ def test_one_replica_is_tried_where_two_are_late(monkeypatch: pytest.MonkeyPatch
         run = run_at(*given)
         return replace(run, wall_s=np.where(run.data_parallel == 2, np.inf, run.wall_s))
 
-    monkeypatch.setattr(search, "run_at", slow_pairs)
+    monkeypatch.setattr(attempts, "run_at", slow_pairs)
     _, found = all_sized(1000 * 86400)
     one = run_at(SMALLEST_COUNTS, found.plans, np.ones(len(found.plans)), ASSUMED)
     assert (found.data_parallel == 1).any()
@@ -266,6 +263,6 @@ def test_places_tried_together_are_those_that_bisection_finds(rows: int, monkeyp
     rising = np.cumsum(able, axis=1) > 0
     first = bisect_places(low, high, lambda which, tried: rising[which, tried])
     assert (first == np.maximum(low, np.minimum(high, rising.argmax(axis=1)))).all()
-    monkeypatch.setattr(search, "EVALUATED_TOGETHER", 0)
+    monkeypatch.setattr(attempts, "EVALUATED_TOGETHER", 0)
     assert (bisect_places(low, high, does) == found).all()
     assert together < len(judged) - together or rows == 1

@@ -17,7 +17,7 @@ from app.sizing.hardware.engines.record import Policy, Preemption, Scheduler
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
 from app.sizing.serving.collectives import LinkUse
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,

@@ -12,7 +12,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import DraftMethod, Speculative
 from app.sizing.serving.collectives import link_use
 from app.sizing.serving.continuous_batching import idle_first_token_s
-from app.sizing.serving.memory import cache_bytes
+from app.sizing.serving.kv_cache import cache_bytes
 from app.sizing.serving.prefill import prefill_terms, prefill_work
 from app.sizing.serving.simulation import Replica
 from app.sizing.serving.simulation.kernel import prompt_attention_total_s, sequence_cache_bytes
