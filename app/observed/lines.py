@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
-from re import _constants as codes  # type: ignore[attr-defined]  # no public module parses patterns
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # no public module parses patterns
+from re import _parser as parser
 from typing import Any
 
 from app.observed.figures import UnreadableText

@@ -27,7 +27,7 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
-from app.sizing.workload.inference import Slo
+from app.sizing.workload import Slo
 from tests.examples import PRETRAIN, present
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
