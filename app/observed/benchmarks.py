@@ -33,14 +33,14 @@ LLAMA_BENCH = "llama-bench"
 
 
 def positive(value: object) -> float | None:
-    """A positive finite number; None for anything else. Numbers in text count."""
+    """A number between 1e-15 and 1e15; None for anything else. Numbers in text count."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = float(value.replace(",", "") if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         return None
-    return number if 0 < number < 1e15 else None
+    return number if 1e-15 < number < 1e15 else None
 
 
 def count(value: object) -> float | None:

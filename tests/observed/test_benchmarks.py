@@ -121,6 +121,16 @@ def test_a_report_of_several_replicas_is_refused() -> None:
         check_run(read_measured_runs(json.dumps(several))[0])
 
 
+@pytest.mark.parametrize("name", ["vllm", "plain"])
+def test_a_figure_too_small_for_a_measurement_is_not_read(name: str) -> None:
+    """A denormal number would become 0 in base units or relative to its prediction."""
+    told = json.loads(FILES[name][1])
+    tiny = {key: 5e-324 for key in told if "ttft" in key or key.startswith("output_t")}
+    assert tiny
+    (run,) = read_measured_runs(json.dumps(told | tiny), STATED)
+    assert run.ttft_s is None and (run.output_tokens_per_s or 1718) > 1717  # derived from totals, if from anything
+
+
 def test_a_log_without_a_speed_is_refused_with_its_reason() -> None:
     with pytest.raises(Unanswerable, match="has no speed: start-up lines"):
         read_measured_runs(STARTUP)
