@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
-# A release replaces both images by name@sha256:...; CONTRIBUTING.md says how.
-ARG BUILD_IMAGE=python:3.13
-ARG RUN_IMAGE=python:3.13-slim
+# Python 3.13.15 on Debian 13; CONTRIBUTING.md says how a release moves the digests.
+ARG BUILD_IMAGE=python:3.13-trixie@sha256:82c46c08c991d3d3ff10476ac5e386c2c28f27bbd3985a02c5e39fe99ab272eb
+ARG RUN_IMAGE=python:3.13-slim-trixie@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285
 # This stage has a C compiler, for the simulation; the image itself has none.
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /build

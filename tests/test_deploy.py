@@ -157,3 +157,12 @@ def test_nginx_takes_its_file(tmp_path: Path) -> None:
     file.write_text(PROXY.replace("app:8000", "127.0.0.1:8000").replace("/tmp/", f"{tmp_path}/"))
     tried = subprocess.run(["nginx", "-t", "-c", file], capture_output=True, text=True, check=False, timeout=30)
     assert tried.returncode == 0, tried.stderr
+
+
+def test_images_of_others_are_named_by_digest() -> None:
+    """A tag can be moved to another image after a review."""
+    built_from = re.findall(r"^ARG \w+_IMAGE=(\S+)$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    started = [service["image"] for service in COMPOSE.values() if "build" not in service]
+    assert len(built_from) == 2 and len(started) == 2
+    for image in (*built_from, *started):
+        assert re.search(r":[\w.-]+@sha256:[0-9a-f]{64}\}?$", image), image
