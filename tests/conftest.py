@@ -176,10 +176,17 @@ def serving(url: str, loaded: LoadedCatalog | None = None) -> Iterator[TestClien
     app.state.sessions.kw["bind"].dispose()
 
 
+def wait_until_ready(made: TestClient) -> None:
+    """Waits for the first load of the catalog, which takes long on a busy machine."""
+    while made.get("/readyz").status_code != 200:
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="session")
 def client(sqlite_url: str) -> Iterator[TestClient]:
     """The real application over the seeded SQLite file."""
     with serving(sqlite_url) as made:
+        wait_until_ready(made)
         yield made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ from app.cli import cli
 from app.db import make_engine
 from artefacts.service import DAY
 from tests.catalog.observed import observed, publish
-from tests.conftest import copied, serving
+from tests.conftest import copied, serving, wait_until_ready
 from tests.examples import answer_of
 
 ASKED = {
@@ -48,8 +47,7 @@ def served(sqlite_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         publish(session, TODAY, [observed(H100, 0.2, "none"), observed(L4, 0.6, "available")])
     engine.dispose()
     with serving(url) as made:
-        while made.get("/readyz").status_code != 200:  # the first load may take long on a busy machine
-            time.sleep(0.05)
+        wait_until_ready(made)
         yield made
 
 
