@@ -52,6 +52,7 @@ class AccuracyResponse(TypedDict):
     definitions: dict[str, str]
     overall: list[SliceShown]
     by: dict[str, list[SliceShown]]
+    order: list[app__api__schemas__lists__OrderShown]
     worst: list[WorstShown]
     kv_cache: CacheShown
     scaling: ScaleUpsShown
@@ -804,7 +805,7 @@ class MaterialsShown(TypedDict):
     rate_date: NotRequired[str | None]
     tax_name: NotRequired[str | None]
     tax_percent: NotRequired[float | None]
-    order: NotRequired[OrderShown | None]
+    order: NotRequired[app__api__schemas__materials__OrderShown | None]
     lines: list[BillLineShown]
     totals: MaterialsTotalsShown
     to_be_quoted: list[int]
@@ -1031,21 +1032,7 @@ class OfferShown(TypedDict):
 
 OptimizerImplementation: TypeAlias = "Literal['fused', 'foreach', 'paged', 'in_backward', 'offloaded']"
 
-
-class OrderShown(TypedDict):
-    buyer: NotRequired[str | None]
-    buyer_address: NotRequired[str | None]
-    buyer_contact: NotRequired[str | None]
-    buyer_tax_id: NotRequired[str | None]
-    supplier: NotRequired[str | None]
-    delivery_address: NotRequired[str | None]
-    incoterm: NotRequired[str | None]
-    payment_terms: NotRequired[str | None]
-    lead_time_days: NotRequired[int | None]
-    due_date: NotRequired[str | None]
-    valid_until: NotRequired[str | None]
-    term_months: NotRequired[int | None]
-
+OrderComparison: TypeAlias = "Literal['engine', 'hardware', 'hardware_per_accelerator', 'degree', 'format']"
 
 Outcome: TypeAlias = "Literal['slower', 'as_predicted', 'faster']"
 
@@ -1934,3 +1921,27 @@ class WorstShown(TypedDict):
     measured: float
     predicted: float
     unit: str
+
+
+class app__api__schemas__lists__OrderShown(TypedDict):
+    compared: OrderComparison
+    metric: str
+    pairs: int
+    sources: int
+    unseen_source: float
+    in_sample: float
+
+
+class app__api__schemas__materials__OrderShown(TypedDict):
+    buyer: NotRequired[str | None]
+    buyer_address: NotRequired[str | None]
+    buyer_contact: NotRequired[str | None]
+    buyer_tax_id: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    delivery_address: NotRequired[str | None]
+    incoterm: NotRequired[str | None]
+    payment_terms: NotRequired[str | None]
+    lead_time_days: NotRequired[int | None]
+    due_date: NotRequired[str | None]
+    valid_until: NotRequired[str | None]
+    term_months: NotRequired[int | None]
