@@ -52,7 +52,7 @@ class AccuracyResponse(TypedDict):
     definitions: dict[str, str]
     overall: list[SliceShown]
     by: dict[str, list[SliceShown]]
-    order: list[app__api__schemas__lists__OrderShown]
+    order: list[PairOrderShown]
     worst: list[WorstShown]
     kv_cache: CacheShown
     scaling: ScaleUpsShown
@@ -805,7 +805,7 @@ class MaterialsShown(TypedDict):
     rate_date: NotRequired[str | None]
     tax_name: NotRequired[str | None]
     tax_percent: NotRequired[float | None]
-    order: NotRequired[app__api__schemas__materials__OrderShown | None]
+    order: NotRequired[OrderShown | None]
     lines: list[BillLineShown]
     totals: MaterialsTotalsShown
     to_be_quoted: list[int]
@@ -1034,6 +1034,22 @@ OptimizerImplementation: TypeAlias = "Literal['fused', 'foreach', 'paged', 'in_b
 
 OrderComparison: TypeAlias = "Literal['engine', 'hardware', 'hardware_per_accelerator', 'degree', 'format']"
 
+
+class OrderShown(TypedDict):
+    buyer: NotRequired[str | None]
+    buyer_address: NotRequired[str | None]
+    buyer_contact: NotRequired[str | None]
+    buyer_tax_id: NotRequired[str | None]
+    supplier: NotRequired[str | None]
+    delivery_address: NotRequired[str | None]
+    incoterm: NotRequired[str | None]
+    payment_terms: NotRequired[str | None]
+    lead_time_days: NotRequired[int | None]
+    due_date: NotRequired[str | None]
+    valid_until: NotRequired[str | None]
+    term_months: NotRequired[int | None]
+
+
 Outcome: TypeAlias = "Literal['slower', 'as_predicted', 'faster']"
 
 
@@ -1077,6 +1093,15 @@ class PackingShown(TypedDict):
 
 
 Paid: TypeAlias = "Literal['once', 'over_term']"
+
+
+class PairOrderShown(TypedDict):
+    compared: OrderComparison
+    metric: str
+    pairs: int
+    sources: int
+    unseen_source: float
+    in_sample: float
 
 
 class PartShown(TypedDict):
@@ -1921,27 +1946,3 @@ class WorstShown(TypedDict):
     measured: float
     predicted: float
     unit: str
-
-
-class app__api__schemas__lists__OrderShown(TypedDict):
-    compared: OrderComparison
-    metric: str
-    pairs: int
-    sources: int
-    unseen_source: float
-    in_sample: float
-
-
-class app__api__schemas__materials__OrderShown(TypedDict):
-    buyer: NotRequired[str | None]
-    buyer_address: NotRequired[str | None]
-    buyer_contact: NotRequired[str | None]
-    buyer_tax_id: NotRequired[str | None]
-    supplier: NotRequired[str | None]
-    delivery_address: NotRequired[str | None]
-    incoterm: NotRequired[str | None]
-    payment_terms: NotRequired[str | None]
-    lead_time_days: NotRequired[int | None]
-    due_date: NotRequired[str | None]
-    valid_until: NotRequired[str | None]
-    term_months: NotRequired[int | None]

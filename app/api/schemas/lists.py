@@ -161,7 +161,7 @@ class SliceShown(ResultModel, of=Slice):
     )
 
 
-class OrderShown(ResultModel, of=OrderShare):
+class PairOrderShown(ResultModel, of=OrderShare):
     """How often the faster of two published results is predicted to be the faster one: pairs of one source that differ
     by at least 5 %, under the same conditions but for the compared property.
     """
@@ -245,7 +245,7 @@ class AccuracyResponse(ResponseModel):
     definitions: dict[str, str]
     overall: list[SliceShown]
     by: dict[str, list[SliceShown]]
-    order: list[OrderShown]
+    order: list[PairOrderShown]
     worst: list[WorstShown]
     kv_cache: CacheShown
     scaling: ScaleUpsShown
@@ -288,7 +288,7 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "definitions": DEFINITIONS,
         "overall": [SliceShown.as_json(s) for s in report.overall],
         "by": {name: [SliceShown.as_json(s) for s in slices] for name, slices in report.by.items()},
-        "order": [OrderShown.as_json(s) for s in report.order],
+        "order": [PairOrderShown.as_json(s) for s in report.order],
         "worst": [WorstShown.as_json(c) for c in report.worst],
         "kv_cache": {
             "logs": len(off),
