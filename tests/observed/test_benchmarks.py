@@ -124,10 +124,10 @@ def test_a_report_of_several_replicas_is_refused() -> None:
 @pytest.mark.parametrize("name", ["vllm", "plain"])
 def test_a_figure_too_small_for_a_measurement_is_not_read(name: str) -> None:
     """A denormal number would become 0 in base units or relative to its prediction."""
-    told = json.loads(FILES[name][1])
-    tiny = {key: 5e-324 for key in told if "ttft" in key or key.startswith("output_t")}
+    stated = json.loads(FILES[name][1])
+    tiny = {key: 5e-324 for key in stated if "ttft" in key or key.startswith("output_t")}
     assert tiny
-    (run,) = read_measured_runs(json.dumps(told | tiny), STATED)
+    (run,) = read_measured_runs(json.dumps(stated | tiny), STATED)
     assert run.ttft_s is None and (run.output_tokens_per_s or 1718) > 1717  # derived from totals, if from anything
 
 
