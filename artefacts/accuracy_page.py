@@ -27,13 +27,13 @@ from app.sizing.accuracy import (
     report_on,
 )
 from app.sizing.evidence import Compared
-from app.sizing.ordering import ALL, MIN_DIFFERENCE, MIN_PAIRS, OrderShare
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
 from artefacts.accuracy_plots import DOCS, NAMES, write_plots
 from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, inaccurate_sources
 from calibration.back_test import BackTest, back_test
 from calibration.calibrate import seeded_catalog
+from calibration.ordering import ALL, MIN_DIFFERENCE, MIN_PAIRS
 
 FEWEST = 20
 
@@ -154,22 +154,22 @@ COMPARED = {
 }
 
 
-def order_section(order: Sequence[OrderShare]) -> str:
+def order_section(order: Iterable[Mapping[str, Any]]) -> str:
     """Shares of pairs in the right order, by what they differ in and by quantity."""
     rows = [
         [
-            COMPARED[s.compared] if s.metric == ALL else f"{COMPARED[s.compared]}: {NAMES[s.metric].lower()}",
-            str(s.pairs),
-            str(s.sources),
-            percent(s.held_out),
-            percent(s.in_sample),
+            COMPARED[s["compared"]] + ("" if s["metric"] == ALL else f": {NAMES[s['metric']].lower()}"),
+            str(s["pairs"]),
+            str(s["sources"]),
+            percent(s["unseen_source"]),
+            percent(s["in_sample"]),
         ]
         for s in order
     ]
     return f"""How often the faster of two published results is predicted to be the faster one. A pair is two results of
 one source that differ by at least {percent(MIN_DIFFERENCE - 1)}, under the same conditions but for the compared
-property. Equal predictions count as wrong, and results that no fit uses make no pairs.
-Quantities with fewer than {MIN_PAIRS} pairs are only in the sums.
+property; two engines have the same layout. Equal predictions count as wrong, and results that no fit uses make no
+pairs. Quantities with fewer than {MIN_PAIRS} pairs are only in the sums.
 
 {markdown_table(("compared", "pairs", "sources", "unseen source", "in sample"), rows)}"""
 
@@ -354,7 +354,7 @@ the share of results at least as good as the value guaranteed at 80 % confidence
 
 ## Order of two results
 
-{order_section(report.order)}
+{order_section(notes["order"])}
 
 ## Intervals and guaranteed values
 

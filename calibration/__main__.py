@@ -20,6 +20,7 @@ from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
 from calibration.back_test import BackTest, back_test
 from calibration.calibrate import DATA, Calibration, accuracy_notes, calibrate_data_files
+from calibration.ordering import ALL
 
 REGRESSION_FACTOR = 1.1
 COVERAGE_BOUNDS = (0.70, 0.90)
@@ -33,9 +34,10 @@ def report_lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
         inside = f"80 % interval holds {figures['coverage']:4.0%}   high/low {figures['width']:5.2f}"
         worth = f"score {figures['interval_score']:5.2f}   kept {figures['kept']:4.0%}"
         yield f"{kind:16} {figures['rows']:6.0f} rows   {errors}   {inside}   {worth}"
-    for compared, shares in notes["order"].items():
-        right = f"unseen source {1 - shares['wrong']:6.1%}   in sample {1 - shares['wrong_in_sample']:6.1%}"
-        yield f"order by {compared:26} {shares['pairs']:6} pairs   {right}"
+    for shares in notes["order"]:
+        if shares["metric"] == ALL:
+            right = f"unseen source {shares['unseen_source']:6.1%}   in sample {shares['in_sample']:6.1%}"
+            yield f"order by {shares['compared']:26} {shares['pairs']:6} pairs   {right}"
     off_by = f"{notes['scaling']['median_points']:.1f} points (median)"
     far = notes["scaling"]["p90_points"]
     yield f"{'scale-ups':16} {len(found.ups):6} pairs  error {off_by}, 90th percentile {far:.1f}"
@@ -61,13 +63,16 @@ def regressions(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
     ]
 
 
-def disordered(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def disordered(committed: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> list[str]:
     """Comparisons with a share of pairs in the wrong order that is more than a tenth above the committed one."""
+    before, after = (
+        {s["compared"]: 1 - s["unseen_source"] for s in order if s["metric"] == ALL} for order in (committed, now)
+    )
     return [
-        f"order by {compared}: {percent(now[compared]['wrong'], 1)} of the pairs are wrong, more than a tenth above "
-        f"the committed {percent(shares['wrong'], 1)}"
-        for compared, shares in committed.items()
-        if now[compared]["wrong"] > REGRESSION_FACTOR * shares["wrong"]
+        f"order by {compared}: {percent(after[compared], 1)} of the pairs are wrong, more than a tenth above "
+        f"the committed {percent(wrong, 1)}"
+        for compared, wrong in before.items()
+        if after[compared] > REGRESSION_FACTOR * wrong
     ]
 
 

@@ -25,7 +25,7 @@ from app.catalog.files import read_rows
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
-from app.sizing.accuracy import headline_figures, order_figures
+from app.sizing.accuracy import headline_figures
 from app.sizing.evidence import Compared, stack_familiarity
 from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Catalog
@@ -33,6 +33,7 @@ from app.sizing.uncertainty import LEVELS, Spread
 from calibration.case import Case
 from calibration.fit import KEYS, Parameter, Problem, fit_parameters, fit_problem, predict_figures
 from calibration.memory_logs import MemoryLog, read_logs
+from calibration.ordering import OrderShare, order_figures, order_shares, published_layouts
 from calibration.scale_ups import ScaleUp, scale_ups, summarize_scale_ups
 from calibration.serving.aside import EXCLUDED_RESULTS
 from calibration.serving.cases import ServingCases
@@ -61,6 +62,7 @@ class Calibration:
     factors: list[Factor]
     spreads: list[Spread]
     compared: list[Compared]
+    order: list[OrderShare]
     logs: list[MemoryLog]
     left_out: Counter[str]
     training_left_out: Counter[str]
@@ -137,8 +139,8 @@ def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -
 
 def calibrate_catalog(catalog: Catalog, store: CatalogStore) -> Calibration:
     """Fits and compares serving, training and training memory, and compares the memory logs."""
-    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), catalog, store.find_model)
-    trained = list(read_rows("measurements_training.csv"))
+    served, trained = (list(read_rows(f"measurements_{kind}.csv")) for kind in ("inference", "training"))
+    serving, left_out = read_published_cases(served, catalog, store.find_model)
     training, training_left_out = read_training_cases(trained, catalog, store.find_model)
     factors: list[Factor] = []
     compared: list[Compared] = []
@@ -155,6 +157,7 @@ def calibrate_catalog(catalog: Catalog, store: CatalogStore) -> Calibration:
         factors,
         [*spreads_of(compared).values()],
         compared,
+        order_shares(compared, published_layouts([*served, *trained])),
         logs,
         left_out,
         training_left_out,
@@ -239,7 +242,7 @@ def accuracy_notes(found: Calibration) -> dict[str, Any]:
     """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the limits of a later fit's errors."""
     return {
         "headline": headline_figures(found.compared),
-        "order": order_figures(found.compared),
+        "order": order_figures(found.order),
         "left_out": dict(found.left_out.most_common()),
         "training_left_out": dict(found.training_left_out.most_common()),
         "layouts": [asdict(layout) for layout in found.layouts],

@@ -206,7 +206,7 @@ def accuracy(
     """
     from sqlalchemy.orm import Session
 
-    from app.catalog.queries import list_compared
+    from app.catalog.queries import calibration_notes, list_compared
     from app.command.settings import load_settings
     from app.db import DatabaseError, make_engine
     from app.sizing.accuracy import DIMENSIONS, report_on
@@ -237,10 +237,10 @@ def accuracy(
     typer.echo(
         f"\n{'pairs in the right order':40} {'pairs':>6} {'sources':>8}   {'unseen source':>22} {'in sample':>10}"
     )
-    for pair in report.order:
+    for pair in calibration_notes()["order"]:
         typer.echo(
-            f"{pair.compared + ', ' + pair.metric:40} {pair.pairs:6} {pair.sources:8}   "
-            f"{percent(pair.held_out):>22} {percent(pair.in_sample):>10}"
+            f"{pair['compared'] + ', ' + pair['metric']:40} {pair['pairs']:6} {pair['sources']:8}   "
+            f"{percent(pair['unseen_source']):>22} {percent(pair['in_sample']):>10}"
         )
 
 

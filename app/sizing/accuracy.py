@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 
 from app.sizing.evidence import Compared, lower_is_better
-from app.sizing.ordering import ALL, OrderShare, order_shares
 from app.sizing.uncertainty import interval_score
 
 QUANTITIES = (
@@ -253,11 +252,10 @@ def slice_of(metric: str, value: str, rows: Sequence[Compared]) -> Slice:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Errors overall and by every dimension, pairs in the right order, and the rows with the largest errors."""
+    """Errors overall and by every dimension, and the rows with the largest errors."""
 
     overall: tuple[Slice, ...]
     by: Mapping[str, tuple[Slice, ...]]
-    order: tuple[OrderShare, ...]
     worst: tuple[Compared, ...]
 
 
@@ -295,7 +293,7 @@ def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) ->
             if len(found) >= fewest
         )
     far = sorted(rows, key=lambda r: (-abs(np.log(r.held_out / r.measured)), r.measurement, r.metric))
-    return Report(overall, by, order_shares(rows), tuple(far[:worst]))
+    return Report(overall, by, tuple(far[:worst]))
 
 
 def headline_figures(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
@@ -315,12 +313,3 @@ def headline_figures(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
             }
             found[kind] = {"rows": s.rows, **{name: round(value, 4) for name, value in figures.items()}}
     return found
-
-
-def order_figures(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
-    """By comparison, the shares of pairs in the wrong order, which a later fit must not exceed."""
-    return {
-        s.compared: {"pairs": s.pairs, "wrong": round(1 - s.held_out, 4), "wrong_in_sample": round(1 - s.in_sample, 4)}
-        for s in order_shares(rows)
-        if s.metric == ALL
-    }

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from app.api.schemas.lists import ORDERED_BY
 from app.cli import cli
 from app.sizing.accuracy import QUANTITIES
-from app.sizing.ordering import COMPARISONS
 
 
 def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) -> None:
@@ -53,7 +53,7 @@ def test_peaks_and_runs_answered_as_not_fitting_are_reported(client: TestClient)
 
 def test_the_order_of_pairs_is_reported_for_every_comparison(client: TestClient) -> None:
     order = client.get("/accuracy").json()["order"]
-    assert {s["compared"] for s in order if s["metric"] == "all"} == set(COMPARISONS)
+    assert {s["compared"] for s in order if s["metric"] == "all"} == set(ORDERED_BY)
     assert all(0.5 < s["unseen_source"] <= 1 for s in order if s["metric"] == "all")
     assert set(re.findall(r"\bo\.(\w+)", page())) == set(order[0])
 

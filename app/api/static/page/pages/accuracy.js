@@ -27,7 +27,7 @@ await during(view, async () => {
     element("p", {}, "Each result is predicted by a fit that excludes its source. “In the 80 % interval” should be 80 %. “High / low” is the ratio of the ends of that interval. “Plan met” is the share of results at least as good as the 80 % confidence plan."),
     table(HEADS, found.overall.map((s) => row(s)), "Errors of all results"), field("By", by), held,
     element("h2", {}, "Order of two results"),
-    element("p", {}, "How often the faster of two published results is predicted to be the faster one: pairs of one source that differ by at least 5 %, under the same conditions but for the compared property. Equal predictions count as wrong."),
+    element("p", {}, "How often the faster of two published results is predicted to be the faster one: pairs of one source that differ by at least 5 %, under the same conditions but for the compared property; two engines have the same layout. Equal predictions count as wrong."),
     table(["Compared", "Quantity", "Pairs", "Sources", "Right, unseen source", "Right, in sample"], found.order.map((o) => [words(o.compared), o.metric === "all" ? "All" : quantityName(o.metric), o.pairs, o.sources, percent(o.unseen_source), percent(o.in_sample)]), "Pairs in the right order"),
     element("h2", {}, "Quantities"), list(Object.entries(found.definitions).map(([name, text]) => `${quantityName(name)}: ${text}`)),
     element("p", {}, `Catalog ${found.snapshot}. `, element("a", { href: "/guide/accuracy" }, `How these ${show(found.overall.reduce((n, s) => n + s.rows, 0))} results are compared`)),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from types import MappingProxyType
+from typing import Any
 
 from app.sizing.evidence import RATES, TRAINING_KINDS, Compared, lower_is_better
 
@@ -23,12 +24,13 @@ class Comparison:
 
     first: str  # attribute of a setting that differs
     free: tuple[str, ...] = ()  # attributes that may differ too
+    same_layout: bool = False  # the published layouts must be equal
     per_accelerator: bool = False  # compares rates of one accelerator
 
 
 COMPARISONS: Mapping[str, Comparison] = MappingProxyType(
     {
-        "engine": Comparison("engine"),
+        "engine": Comparison("engine", same_layout=True),
         "hardware": Comparison("accelerator", ("family",)),
         "hardware_per_accelerator": Comparison("accelerator", ("family", "devices"), per_accelerator=True),
         "degree": Comparison("devices"),
@@ -45,7 +47,7 @@ class OrderShare:
     metric: str  # quantity, or ALL
     pairs: int
     sources: int
-    held_out: float  # by fits without the source of the pair
+    unseen_source: float  # by fits without the source of the pair
     in_sample: float  # by the fit to all sources
 
 
@@ -59,24 +61,38 @@ def _log_speeds(result: Compared, *, per_accelerator: bool) -> tuple[float, floa
     return measured, held_out, fitted
 
 
-def _pairs(rows: Iterable[Compared], comparison: Comparison) -> Iterator[tuple[Compared, Compared]]:
+# Columns of published results that describe the layout of a run: parallel degrees, and memory against time in training.
+LAYOUT = ("tp", "pp", "cp", "ep", "dp", "zero_stage", "micro_batch", "activation_checkpointing", "offload")
+
+
+def published_layouts(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[object, ...]]:
+    """Layouts by measurement, as far as published."""
+    return {row["id"]: tuple(row.get(name) for name in LAYOUT) for row in rows}
+
+
+def _pairs(
+    rows: Iterable[Compared], comparison: Comparison, layouts: Mapping[str, tuple[object, ...]]
+) -> Iterator[tuple[Compared, Compared]]:
     """Pairs of results of one source, model, metric and setting but for the compared property."""
     differ = {comparison.first, *comparison.free}
     groups: dict[tuple[object, ...], list[Compared]] = defaultdict(list)
     for row in rows:
         same = (getattr(row.setting, each.name) for each in fields(row.setting) if each.name not in differ)
-        groups[row.source, row.model, row.metric, *same].append(row)
+        layout = layouts[row.measurement] if comparison.same_layout else ()
+        groups[row.source, row.model, row.metric, *same, layout].append(row)
     for found in groups.values():
         for one, other in combinations(found, 2):
             if getattr(one.setting, comparison.first) != getattr(other.setting, comparison.first):
                 yield one, other
 
 
-def order_shares(rows: Sequence[Compared], *, fewest: int = MIN_PAIRS) -> tuple[OrderShare, ...]:
+def order_shares(
+    rows: Sequence[Compared], layouts: Mapping[str, tuple[object, ...]], *, fewest: int = MIN_PAIRS
+) -> list[OrderShare]:
     """Shares by comparison, over all quantities and by quantity with at least `fewest` pairs.
 
     Two results make a pair if one source measured both under the same conditions and they differ by at least
-    MIN_DIFFERENCE. Results that no fit uses make no pairs.
+    MIN_DIFFERENCE. Results that no fit uses make no pairs. `layouts` is by measurement.
     """
     usable = [row for row in rows if not row.excluded and row.kind in ORDERED_QUANTITIES]
     found = []
@@ -84,7 +100,7 @@ def order_shares(rows: Sequence[Compared], *, fewest: int = MIN_PAIRS) -> tuple[
         rated = comparison.per_accelerator
         fit = [row for row in usable if not rated or row.metric in RATES or row.metric in TRAINING_KINDS]
         right: dict[str, list[tuple[str, bool, bool]]] = {quantity: [] for quantity in (ALL, *ORDERED_QUANTITIES)}
-        for one, other in _pairs(fit, comparison):
+        for one, other in _pairs(fit, comparison, layouts):
             speeds = (_log_speeds(each, per_accelerator=rated) for each in (one, other))
             measured, held_out, fitted = (a - b for a, b in zip(*speeds, strict=True))
             if abs(measured) >= math.log(MIN_DIFFERENCE):
@@ -97,4 +113,11 @@ def order_shares(rows: Sequence[Compared], *, fewest: int = MIN_PAIRS) -> tuple[
                 count = len(pairs)
                 shares = (sum(unseen) / count, sum(seen) / count)
                 found.append(OrderShare(name, quantity, count, len(set(sources)), *shares))
-    return tuple(found)
+    return found
+
+
+def order_figures(shares: Iterable[OrderShare]) -> list[dict[str, Any]]:
+    """The shares as rows of accuracy.json."""
+    return [
+        asdict(s) | {"unseen_source": round(s.unseen_source, 4), "in_sample": round(s.in_sample, 4)} for s in shares
+    ]
