@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -36,6 +36,11 @@ class Stack:
     @property
     def runtime(self) -> str:
         return engine_named(self.engine).runtime
+
+    def values_of(self, keys: Sequence[str], coefficient: str) -> tuple[str, ...]:
+        """Values of the keys that a factor of the coefficient has."""
+        generation = engine_named(self.engine).generation_of(coefficient, self.generation)
+        return tuple(generation if key == "generation" else getattr(self, key) for key in keys)
 
 
 class Case(Protocol):

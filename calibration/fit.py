@@ -104,7 +104,7 @@ class Fit:
         self.columns: dict[str, list[NDArray[np.int64]]] = {}
         for name, levels in problem.levels.items():
             for keys, spread in levels.items():
-                values = [tuple(getattr(s, k) for k in keys) for s in stacks]
+                values = [s.values_of(keys, name) for s in stacks]
                 index = {v: len(self.names) + j for j, v in enumerate(sorted(set(values)))}
                 self.names.extend((name, keys, v) for v in index)
                 spread_of.extend(

@@ -182,6 +182,7 @@ class Assumptions:
     eager_launch: float = ROW
     power_limit_share: float = ROW
     power_limit_exponent: float = ROW
+    power_boost_share: float = ROW
     # serving: scheduler simulation
     simulated_requests: float = ROW
     # Memory other than weights and KV cache

@@ -42,7 +42,7 @@ from app.sizing.workload import Lengths, Load
 from calibration.case import NotCompared, Stack, collect_cases, parse_number
 from calibration.serving.aside import find_exclusion_reason
 from calibration.serving.measured import measured_figures
-from calibration.serving.published import engine_version, kv_format, weight_format
+from calibration.serving.published import cached_and_prompt_tokens, engine_version, kv_format, weight_format
 from calibration.serving.runs import Run, Start, run_of
 
 UNFITTED_EXCHANGE = "data-parallel ranks that exchange tokens: the exchange is not fitted"
@@ -273,7 +273,8 @@ class ServingCases:
             raise NotCompared("declined: out_of_memory")
         link, sizes = link_use(plans, Assumptions()), (memory.max_batched_tokens[0], memory.max_sequences[0])
         scheduler = scheduler_at(plans.scheduling_rules, 0, *map(float, sizes)).with_settings(run.settings)
-        prefill = prefill_work(model, plans, link, prompt_tokens=max(1.0, inputs))
+        cached, prompt = cached_and_prompt_tokens(row, max(1.0, inputs))
+        prefill = prefill_work(model, plans, link, prompt_tokens=prompt, cached_tokens=cached)
         if run.graph_tokens is not None:
             scheduler = replace(scheduler, graph_tokens=run.graph_tokens)
             prefill = replace(prefill, graph_tokens=np.full(1, float(run.graph_tokens)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from app.sizing.hardware.engines import engine_named
 
@@ -29,6 +31,20 @@ def weight_format(engine: str, published: str) -> str | None:
     if engine_named(engine).splits_layers and published in ("fp16", "bf16"):
         return "gguf-f16"
     return _FORMATS.get(published, published) or None
+
+
+CACHED = re.compile(r"(\d+) tokens already in the cache \(prefill of (\d+) more\)")
+
+
+def cached_and_prompt_tokens(row: Mapping[str, Any], input_tokens: float) -> tuple[float, float]:
+    """(tokens in the cache, whole prompt): `input_tokens`, unless the notes say that the row adds to a filled cache.
+
+    Check: llama-bench's `pp2048 @ d32768`.
+        >>> cached_and_prompt_tokens({"notes": "32768 tokens already in the cache (prefill of 2048 more)"}, 32768.0)
+        (32768.0, 34816.0)
+    """
+    found = CACHED.search(row.get("notes") or "")
+    return (float(found[1]), float(found[1]) + float(found[2])) if found else (0.0, input_tokens)
 
 
 # Sources that run a vendor's checkpoints, which state an FP8 KV cache, and the formats and engines that follow it.

@@ -58,6 +58,13 @@ def test_a_power_limit_slows_prompts_and_saves_power(client: TestClient) -> None
     assert limited["tpot_ms"]["mean"] <= 1.2 * full["tpot_ms"]["mean"]
 
 
+def test_a_chip_of_half_the_rated_power_reads_prompts_slower_than_its_listed_rate(client: TestClient) -> None:
+    listed = 438.9 / 503.8
+    cards = (f"nvidia-rtx-pro-6000-blackwell-{edition}" for edition in ("maxq", "ws"))
+    slow, fast = (estimated(client, card, 1)["prefill_tokens_per_s"] for card in cards)
+    assert listed * 0.75 < slow / fast < listed * 0.92
+
+
 @pytest.mark.parametrize(("accelerator", "count"), [("rtx 4090", 1), ("h100 sxm", 8), ("dgx spark", 1)])
 def test_a_power_limit_lowers_the_power_of_every_machine(client: TestClient, accelerator: str, count: int) -> None:
     full, limited = (answered(client, accelerator, count, power_limit_share=share)["cost"] for share in (1, 0.6))

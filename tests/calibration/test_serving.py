@@ -133,3 +133,13 @@ def test_an_unnamed_version_has_the_defaults_of_its_day() -> None:
     assert [engine_version("vllm", "", day) for day in ("2024-10", "2026-10-01", "")] == [None] * 3
     assert engine_version("vllm", "0.9.2", "2025-10-29") == "0.9.2"
     assert engine_version("tensorrt-llm", "0.8.1.post2", "2025-10-29") is None
+
+
+def test_a_prompt_that_follows_a_filled_cache_is_only_its_new_tokens(builder: ServingCases) -> None:
+    """llama-bench's `pp2048 @ d32768` reads 2,048 tokens, each of which attends to all before it."""
+    filled = (r for r in ROWS.values() if "32768 tokens already in the cache (prefill" in r["notes"])
+    row = next(r for r in filled if r["model"] == "openai/gpt-oss-20b")
+    deep, whole = builder.build_case(row), builder.build_case({**row, "notes": ""})
+    assert (deep.prefill.new_tokens[0], deep.prefill.prompt_tokens[0]) == (2048, 34816)
+    attention = [c.prefill.score_flops[0] / c.prefill.new_tokens[0] for c in (deep, whole)]
+    assert attention[0] == pytest.approx(attention[1] * (32768 + 34816) / 32768, rel=0.01)

@@ -285,6 +285,8 @@ class CoefficientTable:
         if not fitted:
             return base
         near = self._applicable_factors(name, engine, family) if name in self.factors else ()
+        if generation != "today":
+            generation = engine_named(engine).generation_of(name, generation)
         applied = (f.value for f in near if f.generation in ("*", generation) and f.format_class in ("*", format_class))
         return apply_factor(name, base, math.prod(applied))
 

@@ -39,15 +39,23 @@ def pcie_bytes_per_s(
 
 
 @formula(unit="1", source="dynamic power is proportional to clock times voltage squared")
-def power_limited_share(assumed: Assumptions) -> float:
-    """Matrix rate at the power limit over the rate at rated power. Memory bandwidth stays the same.
+def power_limited_share(rated_power_ratio: Column, assumed: Assumptions) -> Column:
+    """Sustained matrix rate under the power limit, relative to the family's reference chip at rated power.
 
+    Matrix kernels would draw more than the rated power at full clock, so the limit lowers the clock. Memory bandwidth
+    stays the same.
+
+    Parameters:
+        rated_power_ratio: rated power per matrix operation over that of the family's reference chip, 1.
     Limits: moderate limits; far below half of the rated power, clocks fall faster.
-    Check: 300 W of 450 W.
-        >>> round(power_limited_share(Assumptions(power_limit_share=300 / 450)), 3)
-        0.875
+    Check: the reference chip limited to 300 W of 450 W; two with 1.17 and twice the power for its rate.
+        >>> power_limited_share(col(1), Assumptions(power_limit_share=300 / 450)).round(3).tolist()
+        [0.875]
+        >>> power_limited_share(col(1400 / 1200, 2), Assumptions()).round(3).tolist()
+        [1.052, 1.1]
     """
-    return float(assumed.power_limit_share**assumed.power_limit_exponent)
+    share: Column = (assumed.power_limit_share * rated_power_ratio) ** assumed.power_limit_exponent
+    return np.minimum(share, assumed.power_boost_share)
 
 
 def installed_machines(

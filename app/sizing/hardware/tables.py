@@ -77,6 +77,41 @@ def bit16_flops_per_s(accelerator: Accelerator) -> float | None:
     return rates.get("bf16", rates.get("fp16"))
 
 
+# By family, the chip that most kernel tables and measurements of matrix products were taken on.
+REFERENCE_CHIPS: Mapping[str, str] = MappingProxyType(
+    {
+        "nvidia_ampere": "nvidia-a100-sxm4-80gb",
+        "nvidia_ada": "nvidia-l40s",
+        "nvidia_hopper": "nvidia-h100-sxm5-80gb",
+        "nvidia_blackwell": "nvidia-b200-sxm-180gb",
+        "nvidia_blackwell_consumer": "nvidia-rtx-pro-6000-blackwell-server",
+        "amd_cdna3": "amd-mi300x",
+        "amd_cdna4": "amd-mi355x",
+    }
+)
+# Chips whose rated power includes a processor on the same module.
+POWER_WITH_PROCESSOR = frozenset({"amd-mi300a", "nvidia-gb10-dgx-spark", "nvidia-gh200-96gb", "nvidia-gh200-144gb"})
+
+
+def rated_power_ratios(accelerators: Sequence[Accelerator]) -> Column:
+    """Rated power per matrix operation over that of the family's reference chip; 1 where either is unknown or the
+    rated power is shared with a processor.
+
+    A matrix unit counts at its largest rate in 16 or 8 bit: GeForce cards sum 16-bit products at half rate.
+    """
+
+    def watts_per_operation(a: Accelerator) -> float:
+        rate = max(
+            a.flops_per_s.get(name, 0.0) / width for name, width in (("bf16", 1), ("fp16", 1), ("fp8", 2), ("int8", 2))
+        )
+        return (a.power_w or np.nan) / (rate or np.nan)
+
+    reference = {a.family: watts_per_operation(a) for a in accelerators if REFERENCE_CHIPS.get(a.family) == a.slug}
+    found = column([watts_per_operation(a) / reference.get(a.family, np.nan) for a in accelerators])
+    shared = flags([a.slug in POWER_WITH_PROCESSOR for a in accelerators])
+    return np.where(np.isnan(found) | shared, 1.0, found)
+
+
 @dataclass(frozen=True, slots=True)
 class AcceleratorColumns(Columns):
     """Accelerator types, one row each; NaN if the catalog has no number."""
@@ -90,6 +125,7 @@ class AcceleratorColumns(Columns):
     fp4: Column  # matrix rate, FLOP/s
     clock_cycle_s: Column  # time per clock cycle of all multiprocessors together; 0 if unknown
     power_w: Column  # rated power
+    rated_power_ratio: Column  # rated power per matrix operation over that of the family's reference chip, or 1
     price_low_usd: Column  # lower end of the list price range
     price_high_usd: Column  # upper end of the list price range
     has_bf16: Mask
@@ -124,6 +160,7 @@ class AcceleratorColumns(Columns):
             fp4=first_rate("fp4"),
             clock_cycle_s=np.array([multiprocessor_cycle_s(a) for a in accelerators]),
             power_w=column([a.power_w for a in accelerators]),
+            rated_power_ratio=rated_power_ratios(accelerators),
             price_low_usd=column([a.list_price_usd_low for a in accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in accelerators]),
             has_bf16=flags(["bf16" in a.flops_per_s for a in accelerators]),

@@ -408,7 +408,7 @@ def pair_machines_with_stacks(
     )
     linear, bit16 = _matrix_rates(accelerators, accelerator, stacks, stack)
     share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]
-    share_of_rate = share * power_limited_share(assumed) if assumed.power_limit_share < 1 else share
+    share_of_rate = share * power_limited_share(accelerators.rated_power_ratio, assumed)[accelerator]
     rates = linear * share_of_rate, bit16 * share_of_rate, whole * share
     pairs = MachineStackPairs(machine, stack, accelerator, *rates)
     unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
@@ -461,14 +461,15 @@ def _matrix_rates(
 ) -> tuple[Column, Column]:
     """Matrix rate of the linear layers of each pair, and its 16-bit rate, in FLOP/s; NaN where unknown.
 
-    llama.cpp multiplies quantized blocks as INT8. It multiplies F16 with half-precision accumulation, at half that
-    rate.
+    llama.cpp multiplies quantized blocks as INT8. It multiplies F16, in attention too, with half-precision
+    accumulation: at half that rate, which is twice the listed one on GeForce cards.
     """
     bit16 = accelerators.bit16[accelerator]
     own = np.stack([accelerators.matrix_rate(name) for name in RATES])[stacks.rate[stack], accelerator]
     rate = np.where(np.isnan(own), bit16, own)
-    blocks = accelerators.int8[accelerator] / np.where(stacks.wide[stack], 2.0, 1.0)
-    return np.where(stacks.ggml[stack] & ~np.isnan(blocks), blocks, rate), bit16
+    ggml, int8 = stacks.ggml[stack], accelerators.int8[accelerator]
+    blocks = int8 / np.where(stacks.wide[stack], 2.0, 1.0)
+    return np.where(ggml & ~np.isnan(blocks), blocks, rate), np.where(ggml, np.fmax(bit16, int8 / 2), bit16)
 
 
 def _expand_kv_formats(

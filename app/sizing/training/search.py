@@ -320,7 +320,7 @@ def _training_machines(
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], catalog.columns
     node, accelerator = offered_machines.node, offered_machines.node.accelerator
-    rate_share = node.share * power_limited_share(assumed) if assumed.power_limit_share < 1 else node.share
+    rate_share = node.share * power_limited_share(columns.rated_power_ratio, assumed)[accelerator]
     peak = columns.matrix_rate(precision.format_class)[accelerator] * rate_share
     wide = columns.bit16[accelerator] * rate_share
     if precision.needs_bf16:

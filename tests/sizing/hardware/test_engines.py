@@ -31,6 +31,8 @@ def test_a_version_identifies_a_generation_before_a_date_does() -> None:
     assert sglang.generation_at("0.5.0", "2024-01") == "today"
     assert sglang.generation_at(None, "2025-07") == "before"
     assert sglang.generation_at(None, "2025-08") == "today"
+    llama = engine_named("llama.cpp")  # builds without a version
+    assert [llama.generation_at("b6077", month) for month in ("2025-07", "2025-09", "")] == ["before", "today", "today"]
     assert engine_named("tgi").generation_at("0.1", "2020-01") == "today"  # no older generation is known
 
 

@@ -10,6 +10,8 @@ import pytest
 from app.sizing.columns import GIB, lazy_rows
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import (
+    POWER_WITH_PROCESSOR,
+    REFERENCE_CHIPS,
     AcceleratorColumns,
     SchedulingColumns,
     equivalence_keys,
@@ -17,6 +19,7 @@ from app.sizing.hardware.tables import (
     scheduler_at,
     step_sizes,
 )
+from app.sizing.snapshot import Catalog
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 
 COLUMNS = AcceleratorColumns.from_accelerators((BIG, CARD, DESK, RARE))
@@ -76,3 +79,12 @@ def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
     tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
     assert tokens.tolist() == [16384, 2048, 16384] and sequences.tolist() == [2048, 2048, 1024]
     assert picked.reserves_whole_request.tolist() == [False, False, False]
+
+
+def test_rated_power_is_compared_within_a_family(catalog: Catalog) -> None:
+    """GB200 and GB300 list the same rates at 1,200 and 1,400 W."""
+    ratio = {a.slug: r for a, r in zip(catalog.accelerators, catalog.columns.rated_power_ratio.tolist(), strict=True)}
+    assert ratio["nvidia-gb300-279gb"] / ratio["nvidia-gb200-186gb"] == pytest.approx(1400 / 1200)
+    assert {ratio[slug] for slug in REFERENCE_CHIPS.values()} == {1.0}
+    assert {ratio[slug] for slug in POWER_WITH_PROCESSOR} == {1.0}
+    assert ratio["nvidia-rtx-3090"] == pytest.approx((350 / 142) / (400 / 312), rel=0.01)  # 16-bit sums at half rate

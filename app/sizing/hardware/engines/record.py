@@ -278,8 +278,9 @@ class Engine:
 
     `runtime` is how work is launched: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
     "compiled" runs a program built ahead of time, "ggml" is llama.cpp's own. `today` is the first version, and its
-    month, with the current scheduler and kernels; older versions are another generation. `judged_as` names the
-    engine underneath, whose coefficients apply; `adapts_as` names the one that trains adapters.
+    month, with the current scheduler and kernels; older versions are another generation, in which the coefficients
+    `renewed` differ. `judged_as` names the engine underneath, whose coefficients apply; `adapts_as` names the one that
+    trains adapters.
     """
 
     name: str
@@ -287,6 +288,7 @@ class Engine:
     published_as: tuple[str, ...] = ()  # names in published training results
     runtime: Literal["captured", "eager", "compiled", "ggml"] = "captured"
     today: tuple[Release, str] | None = None
+    renewed: tuple[str, ...] = ()  # coefficients that changed with `today`; all if empty
     memory: EngineMemory = USUAL_MEMORY
     memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
     scheduling: Scheduling = USUAL_SCHEDULING
@@ -355,6 +357,16 @@ class Engine:
         if released is not None:
             return "today" if released >= first else "before"
         return "before" if date and date < month else "today"
+
+    def generation_of(self, coefficient: str, generation: str) -> str:
+        """Generation whose factors a coefficient has in a generation of the engine.
+
+        Check:
+            >>> llama = Engine("llama.cpp", renewed=("attention_compute_fraction",))
+            >>> [llama.generation_of(name, "before") for name in ("attention_compute_fraction", "step_overhead_s")]
+            ['before', 'today']
+        """
+        return generation if coefficient in (self.renewed or (coefficient,)) else "today"
 
     def base_engine(self, *, adapts: bool = False) -> str:
         """Name of the engine whose coefficients apply, in adapter training if `adapts`; its own name if it is no front.
