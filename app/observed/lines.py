@@ -71,7 +71,9 @@ def required_literals(pattern: re.Pattern[str]) -> tuple[str, ...]:
         >>> required_literals(re.compile(r"(?:Waiting|Pending): *[0-9]+ reqs"))
         ('Waiting', 'Pending')
     """
-    return ("",) if pattern.flags & re.IGNORECASE else _longest_literals(parser.parse(pattern.pattern))
+    if pattern.flags & re.IGNORECASE:
+        return ("",)
+    return _longest_literals(parser.parse(pattern.pattern, pattern.flags))
 
 
 def _longest_literals(nodes: Iterable[tuple[Any, Any]]) -> tuple[str, ...]:
