@@ -10,13 +10,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from itertools import accumulate
-from re import _constants as codes  # no public module parses patterns
-from re import _parser as parser
 from typing import Any
 
 from app.observed.figures import UnreadableText
 from app.work import check_each
+
+parser, codes = import_module("re._parser"), import_module("re._constants")  # no public module parses patterns
 
 ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
