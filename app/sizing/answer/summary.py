@@ -268,6 +268,8 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
 def figures_of_merit(estimate: Estimate, objective: Objective) -> list[str]:
     """Price of an option, then the other figures by which the objective ranks: "median latency 1,610 ms"."""
     p, cost, figures = estimate.performance, estimate.cost, [describe_price(estimate)]
+    if objective is Objective.COST and (total := cost_of_all_models(estimate)) is not None:
+        figures.append(f"{format_usd(total)}/h for all models")
     balanced = objective is Objective.BALANCED
     if (balanced or objective is Objective.LATENCY) and p is not None and p.e2e is not None and p.e2e.p50_s:
         figures.append(f"median latency {format_number(p.e2e.p50_s * 1e3)} ms")
@@ -615,6 +617,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     asked = best.estimate.assurance.asked if best.estimate.assurance is not None else 0.0
     confidence = "" if money is None or asked <= MEDIAN_CONFIDENCE else f" at {percent(asked)} confidence"
     if money is None:
+        money = ratio_or_none(cost_of_all_models(mine.estimate), cost_of_all_models(best.estimate))
+        confidence = "" if money is None else " for all models"
+    if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
         parts.append(cost_words(money) + confidence)
@@ -690,6 +695,11 @@ def spent_usd(e: Estimate) -> float | None:
         return e.cost.usd_total
     offline = e.performance is not None and e.performance.e2e is None
     return e.cost.usd_per_million if offline else e.cost.usd_per_hour
+
+
+def cost_of_all_models(e: Estimate) -> float | None:
+    """USD per hour of a service and the models that share its cards; None without them, or over a day."""
+    return None if e.packing is None or e.day is not None else e.packing.total_usd_per_hour
 
 
 def duration_s(e: Estimate) -> float | None:
