@@ -87,6 +87,8 @@ from app.sizing.result import (
 from app.sizing.serving.choice import runner_up_engines
 from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
+    MAX_CAPACITY_RATIO,
+    MAX_IN_FLIGHT_RATIO,
     Finalists,
     first_replica,
     is_decided_by_load,
@@ -95,6 +97,7 @@ from app.sizing.serving.finalists import (
     select_finalists,
 )
 from app.sizing.serving.kinds import serving_backend
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import WORKSTATION_FLEET, Options, check_speculation, measures
 from app.sizing.serving.plans import Plans
@@ -683,7 +686,8 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     check_speculation(search.question.constraints.speculative, search.workload)
     plans, borderline = plans_to_serve(search), list[Options]()
-    options = by_formulas = search_plans(search, plans, borderline=borderline)
+    options = search_plans(search, plans, borderline=borderline)
+    options = by_formulas = or_plans_near_limits(search, plans, options)
     nothing = SearchResult((), (), (), len(plans), 0, borderline=partial(borderline_service, search, borderline))
     if not len(options):
         return add_pooled_option(search, plans, nothing, np.zeros(0, np.int64))
@@ -734,6 +738,23 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
         fitting = cheaper_services_if_they_fit(search, borderline, options, int(shown[0]), by_formulas)
         result = replace(result, cheaper_if=(*cheaper, *fitting))
     return add_pooled_option(search, plans, result, leading, float(closed_form.min()))
+
+
+def or_plans_near_limits(search: Search[InferenceWorkload], plans: Plans, options: Options) -> Options:
+    """The options; if there are none, those that exceed limits on accelerators, money or power by no more than formulas
+    may overestimate: their simulation decides.
+    """
+    limits = search.question.constraints
+    ratio = MAX_IN_FLIGHT_RATIO if search.workload.load is Load.CLOSED else MAX_CAPACITY_RATIO
+    missed = search.rejections.by_accelerator.items()
+    near = [i for i, r in missed if r.stage is FilterStage.LIMITS and r.shortfall_ratio <= ratio]
+    if len(options) or not near or not is_simulated(search.workload):
+        return options
+    asked = {limit.field: getattr(limits, limit.field) for limit in RESOURCE_LIMITS}
+    wider: dict[str, Any] = {name: most * ratio for name, most in asked.items() if most is not None}
+    stock = tuple((kind, int(count * ratio)) for kind, count in limits.stock)
+    question = replace(search.question, constraints=replace(limits, stock=stock, **wider))
+    return search_plans(replace(search.unrecorded(), question=question), plans.take(np.isin(plans.accelerator, near)))
 
 
 def with_cheaper_levels(estimates: tuple[Estimate, ...], *, below: bool) -> tuple[Estimate, ...]:
