@@ -585,11 +585,12 @@ def near_tie_reason(
     """The near tie as a reason: each option of `near` with how much worse it is, and how to choose."""
     if not near:
         return ()
-    named = " and ".join(
-        f"{n} ({difference_words(worse, objective)})" if abs(worse) >= ROUNDS_TO_0_PERCENT else n for n, worse in near
-    )
+    notes = [f" ({difference_words(w, objective)})" if abs(w) >= ROUNDS_TO_0_PERCENT else "" for _, w in near]
     one, several = NEAR_TIE_WORDS[objective]
-    text = f"{named} {one if len(near) == 1 else several}; {choice}."
+    if len(near) == 1:
+        text = f"{near[0][0]} {one}{notes[0]}; {choice}."
+    else:
+        text = f"{' and '.join(n + note for (n, _), note in zip(near, notes, strict=True))} {several}; {choice}."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
