@@ -49,8 +49,15 @@ def index_on_day(
 
 
 def complete_request(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
-    """Returns the request with the stored inventory, and without rents where no limit would bound them."""
+    """Returns the request with the stored inventory, and without rents where no limit would bound them. Raises
+    Unanswerable if only an inventory counts and there is none.
+    """
     request = with_stored_inventory(request, holdings)
+    if request.constraints.inventory == "only" and not request.inventory:
+        detail = (
+            "constraints.inventory is only, but inventory lists no hardware: list or store yours, or set it to first."
+        )
+        raise Unanswerable(detail, errors=[{"pointer": "#/constraints/inventory", "detail": detail}])
     return request if request.maximize is None else with_limited_rents(request)
 
 

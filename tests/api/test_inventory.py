@@ -493,6 +493,7 @@ def test_wrong_entries_are_refused_in_words(client: TestClient, entry: dict[str,
 def test_only_an_inventory_that_is_listed_can_count(client: TestClient) -> None:
     problem = answer_of(client.post("/recommend", json={"workload": chat(), "constraints": {"inventory": "only"}}), 422)
     assert "inventory lists no hardware" in problem["detail"]
+    assert problem["errors"][0]["pointer"] == "#/constraints/inventory"
 
 
 def test_two_kinds_of_machine_of_one_type_are_refused(client: TestClient) -> None:

@@ -74,6 +74,8 @@ def test_a_stored_inventory_answers_the_questions_of_its_tenant(service: Service
     # The same inventory within the request is the same question: the identity contains what was used.
     assert service.recommend("owner", inventory=own["request"]["inventory"])["id"] == own["id"]
     assert service.recommend("owner", constraints={"inventory": "ignore"})["request"].get("inventory") is None
+    alone = service.recommend("owner", constraints={"inventory": "only"})
+    assert alone["request"]["inventory"] == own["request"]["inventory"]
     for other in ("stranger", None):
         assert "inventory" not in service.recommend(other)["request"]
         assert service.call("GET", "/catalog/inventory", other).json()["items"] == []

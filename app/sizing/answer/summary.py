@@ -399,7 +399,8 @@ def describe_service(workload: InferenceWorkload, speed: Performance) -> str:
         return f"and serves {rate}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - ROUNDING):
         carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
-        return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
+        part = f"only {carried}" if capacity else "none"
+        return f"but serves {part} of the requested {requested} {unit}/s within the limits"
     waits = describe_latencies(speed)
     if workload.load is Load.OPEN:
         return f"and serves up to {rate}/s within the limits. At peak, {waits}"
