@@ -28,6 +28,7 @@ from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
 from app.sizing.compare import Option
 from app.sizing.hardware.checkpoints import WIDE_CACHE
+from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import LARGEST_MODEL, Deployment, LoadUnit, Question, SoughtLoad
@@ -48,9 +49,22 @@ def index_on_day(
         raise
 
 
+SERVERS, TRAINERS = (
+    frozenset(name for name, builds in BUILDS.items() if any(getattr(build, does) for build in builds))
+    for does in ("serves", "trains")
+)
+
+
 def complete_request(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
-    """Returns the request with the stored inventory, and without rents where no limit would bound them."""
+    """Returns the request with the stored inventory, and without rents where no limit would bound them. Raises
+    Unanswerable if only an inventory counts and there is none.
+    """
     request = with_stored_inventory(request, holdings)
+    if request.constraints.inventory == "only" and not request.inventory:
+        detail = (
+            "constraints.inventory is only, but inventory lists no hardware: list or store yours, or set it to first."
+        )
+        raise Unanswerable(detail, errors=[{"pointer": "#/constraints/inventory", "detail": detail}])
     return request if request.maximize is None else with_limited_rents(request)
 
 
@@ -70,14 +84,16 @@ def with_limited_rents(request: RecommendRequest) -> RecommendRequest:
 
 def with_stored_inventory(request: RecommendRequest, holdings: Holdings) -> RecommendRequest:
     """Returns the request with the free hardware that its tenant has stored, unless it has an inventory of its own or
-    ignores the stored one. So the stored answer and its id contain the inventory that was used.
+    ignores the stored one. So the stored answer and its id contain the inventory that was used. Machines whose engines
+    do no work of this phase are left out, and limit nothing.
     """
     if not holdings.inventory or request.inventory or request.constraints.inventory == "ignore":
         return request
     wanted = {engine_slug(name) for name in request.constraints.engines}
     bodies = map(orjson.dumps, holdings.inventory.values())
     records = [StoredHardware.model_validate_json(body, strict=True) for body in bodies]
-    usable = [record for record in records if not (wanted and record.engines) or wanted & {*record.engines}]
+    able = wanted or (SERVERS if request.workload.phase == "inference" else TRAINERS)
+    usable = [record for record in records if not record.engines or able & {*record.engines}]
     entries = [InventorySpec(**entry) for record in usable if (entry := record.to_request()) is not None]
     changes: dict[str, Any] = {"inventory": entries}
     limited = [{*record.engines} for record in usable if record.engines and record.free != 0]

@@ -10,13 +10,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from itertools import accumulate
-from re import _constants as codes  # no public module parses patterns
-from re import _parser as parser
 from typing import Any
 
 from app.observed.figures import UnreadableText
 from app.work import check_each
+
+parser, codes = import_module("re._parser"), import_module("re._constants")  # no public module parses patterns
 
 ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
@@ -71,7 +72,9 @@ def required_literals(pattern: re.Pattern[str]) -> tuple[str, ...]:
         >>> required_literals(re.compile(r"(?:Waiting|Pending): *[0-9]+ reqs"))
         ('Waiting', 'Pending')
     """
-    return ("",) if pattern.flags & re.IGNORECASE else _longest_literals(parser.parse(pattern.pattern))
+    if pattern.flags & re.IGNORECASE:
+        return ("",)
+    return _longest_literals(parser.parse(pattern.pattern, pattern.flags))
 
 
 def _longest_literals(nodes: Iterable[tuple[Any, Any]]) -> tuple[str, ...]:

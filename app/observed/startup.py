@@ -34,10 +34,11 @@ from app.sizing.columns import GIB, MIB
 from app.work import check_each
 
 UNITS = {"": 1.0, "B": 1.0, "K": 1024.0, "M": float(MIB), "G": float(GIB), "T": 1024.0 * GIB}
-AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?([KMGT]?)i?(?:B|bytes)?\b"
+AMOUNT = r"(?<![\d.])(\d+(?:\.\d+)?) ?(?=[KMGTBb])([KMGT]?)i?(?:B|bytes)?\b"
+BYTES = r"(\d+)()\b"  # a number without a unit
 COUNT = r"(?<![\d,])(\d+(?:,\d{3})*)"
 DEVICE = r"((?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|OpenCL|MTL)\d+|Metal|gpu\d*)(?:_Mapped|_Private)?"
-
+PARTS = {"AMOUNT": AMOUNT, "BYTES": BYTES, "COUNT": COUNT, "DEVICE": DEVICE}  # of the patterns of a MemoryLine
 
 Amount = tuple[str, str, float]  # device ("" if unknown), quantity, and its bytes or tokens
 
@@ -65,7 +66,7 @@ def _bytes(quantity: str, *texts: str, device: bool = False) -> tuple[MemoryLine
     return tuple(
         MemoryLine(
             quantity,
-            re.compile(text.replace("<AMOUNT>", AMOUNT).replace("<DEVICE>", DEVICE).replace("<COUNT>", COUNT)),
+            re.compile(re.sub("<([A-Z]+)>", lambda name: PARTS[name[1]], text)),
             device,
             counts,
         )
@@ -106,7 +107,7 @@ LINES: tuple[MemoryLine, ...] = (
         r"KV [Cc]ache (?:is )?allocated.{0,120}(?<!\w)KV size: <AMOUNT>",
         r"SWAKVPool mem usage: <AMOUNT>",
         r"kv cache memory in use is <AMOUNT>",
-        r"Allocate <AMOUNT> bytes for k/v cache",
+        r"Allocate <AMOUNT> for k/v cache",
         r'memory\.required\.kv="<AMOUNT>"',
     ),
     *_bytes(
@@ -168,11 +169,11 @@ LINES: tuple[MemoryLine, ...] = (
     *_bytes(
         "failed_allocation_bytes",
         r"(?<!you )[Tt]ried to allocate <AMOUNT>",  # not PyTorch's allocator of host memory
-        r"Device memory allocation of size <AMOUNT> failed",
+        r"Device memory allocation of size <BYTES> failed",
         r"while trying to allocate <AMOUNT>",
         r"allocating <AMOUNT> on device \d+: cudaMalloc failed",
-        r"failed to allocate \w+ buffer of size <AMOUNT>",
-        r"PT_DEVMEM Allocation failed for size::<AMOUNT>",
+        r"failed to allocate \w+ buffer of size <BYTES>",
+        r"PT_DEVMEM Allocation failed for size::<BYTES>",
         r"Attempting to allocate <AMOUNT>\. That was not possible",
         r"Exceeded hbm capacity by <AMOUNT>",
         r"Failed to CUDA (?:host )?[cm]alloc (?:async )?<AMOUNT>",
@@ -207,12 +208,6 @@ LINES: tuple[MemoryLine, ...] = (
         r"MPS allocated: <AMOUNT>",
     ),
     *_bytes("unused_bytes", r"<AMOUNT> is reserved by PyTorch but unallocated"),
-)
-# A line without any of these gives no memory figure.
-KEYWORDS = re.compile(
-    r"[KMGT]i?B\b|K[Vv] cache|k/v cache|KvSize|block|n_ctx|allocat|max_total_num_tokens|enough memory|GPU memory|"
-    r"total tokens|memory_breakdown|[Oo]ut of memory|OutOf|OUT_OF_|ALLOC_FAILED|MemoryAllocation|retrying|"
-    r"Failed to CUDA|params_fit|exit ?code|return code|SIGKILL|OOMKilled|OOM killer|exited with|bytes from file"
 )
 BLOCKS = re.compile(r"# (GPU|CUDA|cuda|HPU|hpu) blocks: (\d+)")
 BLOCK_TOKENS = {"GPU": 16, "CUDA": 16, "HPU": 128}  # tokens of a cache block, where a log counts blocks only
@@ -315,7 +310,7 @@ def read_startup(index: LineIndex) -> tuple[Reading, list[str]]:
     seen: dict[str, dict[str, list[float]]] = {}
     read = set[int]()
     for number in check_each(sorted({*found, *(n for pattern in TABLES for n in index.matches(pattern))})):
-        if KEYWORDS.search(index.lines[number]) and _add_line(index, number, found.get(number, []), seen):
+        if _add_line(index, number, found.get(number, []), seen):
             read.add(number)
     others = [line for number, line in enumerate(index.lines) if number not in read]
     return Reading(tuple(_figures(_largest(seen)))), others

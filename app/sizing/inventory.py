@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from app.errors import Unanswerable
 from app.sizing.columns import GBIT, GIB
+from app.sizing.decisions.cost import INVENTORY_TOO_SMALL
 from app.sizing.decisions.machines import types_allowed
 from app.sizing.hardware.hosts import hosts_of_machines
 from app.sizing.hardware.listings import INVENTORY, generic_host
@@ -24,7 +25,7 @@ from app.sizing.hardware.parts import (
 )
 from app.sizing.hardware.tables import equivalence_keys
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.result import Answer, Notice
+from app.sizing.result import Answer, Estimate, Notice
 from app.sizing.snapshot import Catalog, sort_offers
 from app.sizing.words import format_count, join_words
 from app.sizing.workload import TrainingWorkload
@@ -184,3 +185,28 @@ def catalog_of_answer(question: Question, answer: Answer, catalog: Catalog) -> C
     if not any(ranked.estimate.deployment.uses_inventory for ranked in answer.recommendations):
         return catalog
     return stocked_catalog(catalog, question.inventory, question.today)
+
+
+def with_simulated_needs(found: Answer, needed: Mapping[str, int]) -> Answer:
+    """An answer whose types that are too few need what their simulation finds, where it is known and still too many."""
+    rejected, summary = list(found.rejected), found.summary
+    for i, r in enumerate(rejected):
+        need = needed.get(r.accelerator, 0)
+        if r.code == INVENTORY_TOO_SMALL and need > (r.available or 0.0):
+            rejected[i] = replace(r, needed=float(need), count=float(need))
+            summary = summary.replace(r.text, rejected[i].text)
+    return replace(found, rejected=tuple(rejected), summary=summary)
+
+
+def list_additions(
+    estimates: Sequence[Estimate], owned: Mapping[str, int], usd_each: Mapping[str, float]
+) -> Iterator[tuple[float, int, Deployment]]:
+    """Purchase price of the accelerators of each fleet beyond those owned, USD, with their number and the fleet.
+
+    Parameters:
+        usd_each: purchase price of an accelerator with its share of a machine for sale, USD, by type.
+    """
+    for fleet in (each.deployment for each in estimates):
+        more = (fleet.total_accelerators or 0) - owned[fleet.accelerator]
+        if more > 0 and fleet.pools is None and fleet.accelerator in usd_each:
+            yield usd_each[fleet.accelerator] * more, more, fleet

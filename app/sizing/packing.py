@@ -548,13 +548,6 @@ def separate_total_usd(found: Estimate, companion_usd: float | None) -> float | 
     return None if own is None or companion_usd is None else own + companion_usd
 
 
-def cheapest_total_usd(found: Estimate) -> float:
-    """Cost of all models, packed or separate, whichever is cheaper, USD/h; infinite where neither is known."""
-    packing = found.packing
-    ways = () if packing is None else (packing.usd_per_hour, packing.apart_usd_per_hour)
-    return min((usd for usd in ways if usd is not None), default=math.inf)
-
-
 def pack_models(
     search: Search[InferenceWorkload],
     found: Estimate,
@@ -809,6 +802,7 @@ def pack_finalists(
     if not ranks_by_total_cost(search.question):
         return every, order, scores
     separate_usd = [separate_total_usd(found, companion_usd) for found in estimates[count:]]
-    totals = np.array([*map(cheapest_total_usd, packed), *(np.inf if usd is None else usd for usd in separate_usd)])
+    every_usd = (*(e.packing and e.packing.total_usd_per_hour for e in packed), *separate_usd)
+    totals = np.array([np.inf if usd is None else usd for usd in every_usd])
     order = np.argsort(totals, kind="stable")
     return tuple(every[row] for row in order.tolist()), order, totals[order]

@@ -46,9 +46,11 @@ from app.sizing.hardware.support.records import Work
 from app.sizing.inventory import (
     describe_use,
     explain_exclusion,
+    list_additions,
     refuse_exclusion,
     restrict_to_inventory,
     stocked_catalog,
+    with_simulated_needs,
 )
 from app.sizing.packing import pack_finalists, with_enough_finalists
 from app.sizing.pools.search import better_split, least_usd_per_hour
@@ -84,7 +86,7 @@ from app.sizing.result import (
     ScalingCurve,
     Verification,
 )
-from app.sizing.serving.choice import runner_up_engines
+from app.sizing.serving.choice import or_plans_near_limits, runner_up_engines
 from app.sizing.serving.finalists import (
     COUNTED_OBJECTIVES,
     Finalists,
@@ -193,11 +195,14 @@ def recommend_owned_or_sold(question: Question, catalog: Catalog) -> Answer:
         found = maximize_together(question, own, stocked, found) or found
         return replace(found, rejected=found.rejected[: question.rejected_limit])
     only = question.constraints.inventory_only
-    answer = found if only else recommend_for_sale(question, catalog)
+    sold = None if only else recommend_for_sale(question, catalog)
     groups = find_owned_groups(question, own, stocked, first_option)
     fleet = complete_groups(question, groups, catalog, first_option)
-    mixed = mixed_fleet(fleet, next(iter(answer.recommendations), None))
-    addition = describe_addition(question, own, groups, stocked, catalog) if mixed is None else ""
+    mixed, addition = mixed_fleet(fleet, None if sold is None else next(iter(sold.recommendations), None)), ""
+    if mixed is None:
+        addition, needed = describe_addition(question, own, groups, stocked, catalog)
+        found = with_simulated_needs(found, needed)
+    answer = found if sold is None else sold
     if mixed is not None:
         apart = f"{describe_workload(question.workload)}." if only else f"Without your inventory: {answer.summary}"
         verified = verify_fleet(mixed, question, own, stocked, catalog)
@@ -277,10 +282,11 @@ def with_reason(answer: Answer, reason: str) -> Answer:
 
 def describe_addition(
     question: Question, own: Question, groups: Sequence[FleetGroup], stocked: Catalog, catalog: Catalog
-) -> str:
+) -> tuple[str, Mapping[str, int]]:
     """What to add to an inventory that cannot run a workload, as sentences: the cheapest addition of an owned type, the
     machines for sale or more of those that are owned, and another type that costs less. Empty if no number is enough,
-    if the question leaves out the sensitivity, or if several models share the machines.
+    if the question leaves out the sensitivity, or if several models share the machines. And the accelerators that owned
+    types need by their simulation.
 
     Parameters:
         own: the question restricted to its inventory.
@@ -288,7 +294,7 @@ def describe_addition(
         stocked: the catalog with the machines of the inventory alone.
     """
     if not question.includes(Extra.SENSITIVITY) or question.first_only or question.companions:
-        return ""
+        return "", {}
     owned = {one.accelerator: one.count for one in question.inventory}
     limits = replace(own.constraints, price_kinds=question.constraints.price_kinds, stock=())
     asked = replace(
@@ -307,17 +313,20 @@ def describe_addition(
     additions = list_additions((*for_sale, *of_own_kind), owned, prices)
     cheapest = min(additions, key=lambda addition: addition[0], default=None)
     other = describe_other_type(replace(asked, limit=ADDITIONS_COMPARED), groups, cheapest and cheapest[0], catalog)
+    fleets = [each.deployment for each in (*for_sale, *of_own_kind)]  # a type's own machines come last
+    needed = {d.accelerator: d.total_accelerators for d in fleets if d.total_accelerators and d.pools is None}
     if cheapest is None:
-        return other
+        return other, needed
     usd, more, fleet = cheapest
     part = catalog.accelerators[catalog.accelerator_index[fleet.accelerator]]
     machines, each = format_count(fleet.nodes or 1, "machine"), (fleet.total_accelerators or 0) // (fleet.nodes or 1)
     size = next(one.per_machine for one in question.inventory if one.accelerator == fleet.accelerator)
     machines += "" if each == size else f" of {each} instead of {size}"
-    return (
+    text = (
         f"Cheapest addition of a type that you own: {more} × {part.name}, about {format_usd(usd)} at the price of "
         f"machines for sale, so that you have {fleet.total_accelerators} in {machines}. {other}"
-    ).rstrip()
+    )
+    return text.rstrip(), needed
 
 
 def describe_other_type(
@@ -364,20 +373,6 @@ def list_purchases(question: Question, most_usd: float | None, catalog: Catalog)
         for each in estimates
         if each.cost is not None and each.cost.purchase_usd and each.deployment.pools is None
     ]
-
-
-def list_additions(
-    estimates: Sequence[Estimate], owned: Mapping[str, int], usd_each: Mapping[str, float]
-) -> Iterator[tuple[float, int, Deployment]]:
-    """Purchase price of the accelerators of each fleet beyond those owned, USD, with their number and the fleet.
-
-    Parameters:
-        usd_each: purchase price of an accelerator with its share of a machine for sale, USD, by type.
-    """
-    for fleet in (each.deployment for each in estimates):
-        more = (fleet.total_accelerators or 0) - owned[fleet.accelerator]
-        if more > 0 and fleet.pools is None and fleet.accelerator in usd_each:
-            yield usd_each[fleet.accelerator] * more, more, fleet
 
 
 def recommend_from_inventory(question: Question, own: Question, stocked: Catalog) -> Answer:
@@ -683,7 +678,7 @@ def find_inference(search: Search[InferenceWorkload]) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     check_speculation(search.question.constraints.speculative, search.workload)
     plans, borderline = plans_to_serve(search), list[Options]()
-    options = by_formulas = search_plans(search, plans, borderline=borderline)
+    options = by_formulas = or_plans_near_limits(search, plans, search_plans(search, plans, borderline=borderline))
     nothing = SearchResult((), (), (), len(plans), 0, borderline=partial(borderline_service, search, borderline))
     if not len(options):
         return add_pooled_option(search, plans, nothing, np.zeros(0, np.int64))

@@ -286,6 +286,12 @@ class Packing:
     cheaper: str | None  # together or apart
     why: str
 
+    @property
+    def total_usd_per_hour(self) -> float | None:
+        """Cost of all models, packed or separate, whichever is cheaper; None where neither is known."""
+        ways = (self.usd_per_hour, self.apart_usd_per_hour)
+        return min((usd for usd in ways if usd is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class PoolLoad:

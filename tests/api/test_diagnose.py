@@ -37,6 +37,10 @@ def test_a_deployment_that_runs_though_it_was_not_expected_to_fit_is_judged(clie
     assert found["healthy"] is True and "not expected to fit" in found["notes"][0]
     slow = {**asked, "observed": {"service": {"tpot_p50_ms": 600, "running": 1}}}
     assert client.post("/diagnose", json=slow).json()["findings"][0]["code"] == "slow_decode"
+    killed = client.post(
+        "/diagnose", json={**asked, "observed": {"log": "container engine exited with code 137"}}
+    ).json()
+    assert killed["findings"][0]["code"] == "out_of_host_memory" and not killed.get("notes")
 
 
 def test_an_out_of_memory_error_is_found_with_a_change_that_fits(client: TestClient) -> None:

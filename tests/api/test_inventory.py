@@ -490,9 +490,22 @@ def test_wrong_entries_are_refused_in_words(client: TestClient, entry: dict[str,
     assert text in detail
 
 
+def test_an_inventory_needs_what_its_addition_makes_of_it(client: TestClient) -> None:
+    """Formulas find that these cards carry less than their simulation does: a need has one number."""
+    traffic = {"peak_requests_per_s": 4, "input_tokens": 1500, "output_tokens": 300}
+    slo = {"ttft_ms": 2000, "tpot_ms": 60}
+    workload = {"phase": "inference", "model": "llama-3.3-70b-instruct", "traffic": traffic, "slo": slo}
+    owned = {"accelerator": "l40s", "count": 12, "accelerators_per_machine": 4}
+    answer = answered(client, workload, [owned], inventory="only")
+    whole = answer["summary"] + " ".join(w["text"] for w in answer["warnings"])
+    (need,) = {*re.findall(r"L40S 48GB needs ([\d,]+) accelerators; your inventory has 12", whole)}
+    assert re.findall(r"so that you have ([\d,]+) in", whole) == [need]
+
+
 def test_only_an_inventory_that_is_listed_can_count(client: TestClient) -> None:
     problem = answer_of(client.post("/recommend", json={"workload": chat(), "constraints": {"inventory": "only"}}), 422)
     assert "inventory lists no hardware" in problem["detail"]
+    assert problem["errors"][0]["pointer"] == "#/constraints/inventory"
 
 
 def test_two_kinds_of_machine_of_one_type_are_refused(client: TestClient) -> None:

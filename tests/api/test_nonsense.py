@@ -92,7 +92,7 @@ def test_limits_that_nothing_meets_are_reported_without_figures_of_work_never_do
     }
     for deployment in (question["deployment"], {"accelerator": "nvidia-h100-sxm5-80gb"}):
         answer = answer_of(client.post("/estimate", json={**question, "deployment": deployment}))
-        assert "serves only 0 of the requested 5 requests/s" in answer["summary"]
+        assert "serves none of the requested 5 requests/s" in answer["summary"]
         assert answer["cost"]["usd_per_million_tokens"] is None
         assert answer["deployment"]["replicas"] == 1
 

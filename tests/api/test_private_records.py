@@ -74,6 +74,8 @@ def test_a_stored_inventory_answers_the_questions_of_its_tenant(service: Service
     # The same inventory within the request is the same question: the identity contains what was used.
     assert service.recommend("owner", inventory=own["request"]["inventory"])["id"] == own["id"]
     assert service.recommend("owner", constraints={"inventory": "ignore"})["request"].get("inventory") is None
+    alone = service.recommend("owner", constraints={"inventory": "only"})
+    assert alone["request"]["inventory"] == own["request"]["inventory"]
     for other in ("stranger", None):
         assert "inventory" not in service.recommend(other)["request"]
         assert service.call("GET", "/catalog/inventory", other).json()["items"] == []
@@ -99,6 +101,9 @@ def test_the_engines_that_machines_may_run_limit_the_answer(service: Service) ->
     assert service.recommend("engines")["request"]["constraints"] == {"engines": ["llama.cpp", "vllm"]}
     other = service.recommend("engines", constraints={"engines": ["sglang"]})
     assert "inventory" not in other["request"]
+    tuning = {"phase": "fine_tuning", "model": ASKED["workload"]["model"], "method": "lora", "examples": 1000}
+    trained = service.recommend("engines", workload=tuning)  # servers say nothing about the training on other machines
+    assert trained["recommendations"] and not {"inventory", "constraints"} & trained["request"].keys()
     l4 = {"name": "edge", "accelerator": "l4", "count": 1, "engines": ["sglang"]}
     assert service.call("POST", "/catalog/inventory", "engines", json=l4).status_code == 200
     refused = service.call("POST", "/recommend", "engines", json=ASKED)

@@ -431,3 +431,24 @@ def test_an_engine_is_a_near_tie_only_if_it_was_not_found_to_miss_the_limits(cli
     texts = {reason["code"]: reason["text"] for reason in first["explanation"]}
     assert "near_tie" not in texts
     assert texts["published_use"].endswith("no option with published recipes meets the limits.")
+
+
+@pytest.mark.parametrize("limited", ["max_accelerators", "max_usd_per_hour", "inventory"])
+def test_an_option_is_within_limits_of_what_it_takes(client: TestClient, limited: str) -> None:
+    """Formulas find that these cards carry less than their simulation does, which decides."""
+    traffic = {"peak_requests_per_s": 4, "input_tokens": 1500, "output_tokens": 300}
+    slo = {"ttft_ms": 2000, "tpot_ms": 60}
+    workload = {"phase": "inference", "model": "llama-3.3-70b-instruct", "traffic": traffic, "slo": slo}
+    owned = {"accelerator": "l40s", "accelerators_per_machine": 4}
+
+    def ask(most: float) -> list[dict[str, Any]]:
+        request: dict[str, Any] = {"constraints": {"accelerators": ["l40s"], limited: most}, "workload": workload}
+        if limited == "inventory":
+            request |= {"inventory": [{**owned, "count": most}], "constraints": {"inventory": "only"}}
+        ranked: list[dict[str, Any]] = answer_of(client.post("/recommend", json=request))["recommendations"]
+        return ranked
+
+    (first,) = ask(1000)
+    usd, accelerators = first["cost"]["usd_per_hour"], first["deployment"]["total_accelerators"]
+    (again,) = ask(usd if limited == "max_usd_per_hour" else accelerators)
+    assert again["deployment"] == first["deployment"]

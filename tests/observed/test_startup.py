@@ -299,6 +299,16 @@ def test_what_an_engine_prints_at_its_start_is_read_per_accelerator(text: str) -
     assert read(text.replace("\n", "\r\n") + "INFO: 127.0.0.1 GET /health\n") == pytest.approx(STARTED[text])
 
 
+def test_a_line_is_read_by_its_patterns_alone() -> None:
+    """A terminal breaks lines, and a bare number is no amount of memory."""
+    broken = (
+        "ValueError: The model's max seq len (16000) is larger than the maximum number of tokens that can be stored"
+    )
+    assert read(broken) == {"failed_allocation": 0}
+    with pytest.raises(UnreadableText):
+        read("There are 5 free slots, kv_cache_size=2, of which 3 is free")
+
+
 @pytest.mark.parametrize("text", FAILED)
 def test_an_out_of_memory_error_is_read(text: str) -> None:
     assert read("Traceback (most recent call last):\n" + text) == pytest.approx(FAILED[text])

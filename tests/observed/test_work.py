@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,6 +113,20 @@ PATTERNS = (
 def test_a_match_of_a_pattern_contains_one_of_the_texts_that_are_searched_first(data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(PATTERNS))
     assert any(literal in data.draw(st.from_regex(pattern)) for literal in required_literals(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals"),
+    [
+        (re.compile("a b c", re.VERBOSE), ("abc",)),
+        (re.compile("(?i:abc)de"), ("de",)),
+        (re.compile("abc", re.IGNORECASE), ("",)),
+        (re.compile("(?:abc|)(?:d|e)*(?=xyz)(?<!x)"), ("",)),
+        (re.compile("(?:abcd)?(?:xyz|uv)+w"), ("xyz", "uv")),
+    ],
+)
+def test_only_texts_that_each_match_contains_are_required(pattern: re.Pattern[str], literals: tuple[str, ...]) -> None:
+    assert required_literals(pattern) == literals
 
 
 def test_each_pattern_is_compared_with_few_lines_of_a_text() -> None:

@@ -22,6 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing import packing
+from app.sizing.answer.money import format_usd
+from app.sizing.answer.summary import cost_words
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column, concat_tables, lazy_rows, materialize_as, one
 from app.sizing.decisions.cost import Cost
@@ -42,7 +44,6 @@ from app.sizing.packing import (
     arrange_simulated,
     candidate_time_shares,
     cheaper_choice,
-    cheapest_total_usd,
     companions_usd_per_hour,
     describe_member,
     dominates_share,
@@ -346,7 +347,7 @@ def test_what_all_models_cost_ranks_and_posted_back_is_the_same(
 ) -> None:
     question = Question(main, companions=companions)
     ranked = recommend_hardware(question, SMALL).recommendations
-    totals = [cheapest_total_usd(r.estimate) for r in ranked]
+    totals = [present(present(r.estimate.packing).total_usd_per_hour) for r in ranked]
     assert totals == sorted(totals)
     assert [r.score for r in ranked] == pytest.approx([totals[0] / total for total in totals])
     for r in ranked[:1]:
@@ -362,6 +363,17 @@ def test_a_card_that_is_dearer_for_the_first_model_leads_where_it_suits_all() ->
     assert packed.deployment.accelerator == "acme-big"
     assert packed.packing is not None
     assert packed.packing.cheaper == "together"
+
+
+def test_the_summary_states_the_cost_that_ranks() -> None:
+    """The next best option may cost less for the first model alone."""
+    answer = recommend_hardware(Question(QUIET, companions=(Companion("heavy", HEAVY),)), SMALL)
+    first, second = answer.recommendations[:2]
+    usd = [present(present(r.estimate.packing).total_usd_per_hour) for r in (first, second)]
+    assert usd[0] <= usd[1]
+    assert all(f"{format_usd(each)}/h for all models" in answer.summary for each in usd)
+    text = next(r.text for r in first.estimate.explanation if r.code == "comparison")
+    assert f"It {cost_words(usd[1] / usd[0])} for all models" in text
 
 
 @pytest.mark.parametrize(("companions", "wanted", "tried"), [(1, 3, 3), (3, 3, 3), (4, 3, 2), (8, 3, 1), (1, 50, 6)])
@@ -575,12 +587,11 @@ def test_together_is_chosen_where_it_costs_no_more_or_is_the_only_one_with_a_pri
 
 
 def test_a_total_is_the_least_of_what_is_known() -> None:
-    def packed(usd: float | None, separate_usd: float | None) -> float:
-        way = Packing(1, 1, usd, (), (), separate_usd, None, "")
-        return cheapest_total_usd(replace(estimated(), packing=way))
+    def packed(usd: float | None, separate_usd: float | None) -> float | None:
+        return Packing(1, 1, usd, (), (), separate_usd, None, "").total_usd_per_hour
 
     assert packed(3.0, 2.0) == packed(2.0, 3.0) == packed(None, 2.0) == packed(2.0, None) == 2.0
-    assert packed(None, None) == cheapest_total_usd(estimated()) == math.inf
+    assert packed(None, None) is None
     assert separate_total_usd(estimated(), 5.0) == 45.0
     assert separate_total_usd(estimated(), None) is None and separate_total_usd(estimated(cost=None), 5.0) is None
     assert separate_total_usd(estimated(cost=replace(COST, usd_per_hour=None)), 5.0) is None

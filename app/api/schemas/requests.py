@@ -659,14 +659,6 @@ class RecommendRequest(RequestModel):
             raise ValueError("models lists the models to try; set maximize to model, or omit it")
         return self
 
-    @model_validator(mode="after")
-    def _check_inventory(self) -> RecommendRequest:
-        if self.constraints.inventory == "only" and not self.inventory:
-            raise ValueError(
-                "constraints.inventory is only, but inventory lists no hardware: list yours, or set it to first"
-            )
-        return self
-
     @property
     def shows_trace(self) -> bool:
         """Whether the answer includes the trace, by either field."""

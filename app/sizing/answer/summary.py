@@ -268,6 +268,8 @@ def write_summary(question: Question, ranked: Sequence[Ranked], closest: Rejecti
 def figures_of_merit(estimate: Estimate, objective: Objective) -> list[str]:
     """Price of an option, then the other figures by which the objective ranks: "median latency 1,610 ms"."""
     p, cost, figures = estimate.performance, estimate.cost, [describe_price(estimate)]
+    if objective is Objective.COST and (total := cost_of_all_models(estimate)) is not None:
+        figures.append(f"{format_usd(total)}/h for all models")
     balanced = objective is Objective.BALANCED
     if (balanced or objective is Objective.LATENCY) and p is not None and p.e2e is not None and p.e2e.p50_s:
         figures.append(f"median latency {format_number(p.e2e.p50_s * 1e3)} ms")
@@ -397,7 +399,8 @@ def describe_service(workload: InferenceWorkload, speed: Performance) -> str:
         return f"and serves {rate}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - ROUNDING):
         carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
-        return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
+        part = f"only {carried}" if capacity else "none"
+        return f"but serves {part} of the requested {requested} {unit}/s within the limits"
     waits = describe_latencies(speed)
     if workload.load is Load.OPEN:
         return f"and serves up to {rate}/s within the limits. At peak, {waits}"
@@ -583,11 +586,12 @@ def near_tie_reason(
     """The near tie as a reason: each option of `near` with how much worse it is, and how to choose."""
     if not near:
         return ()
-    named = " and ".join(
-        f"{n} ({difference_words(worse, objective)})" if abs(worse) >= ROUNDS_TO_0_PERCENT else n for n, worse in near
-    )
+    notes = [f" ({difference_words(w, objective)})" if abs(w) >= ROUNDS_TO_0_PERCENT else "" for _, w in near]
     one, several = NEAR_TIE_WORDS[objective]
-    text = f"{named} {one if len(near) == 1 else several}; {choice}."
+    if len(near) == 1:
+        text = f"{near[0][0]} {one}{notes[0]}; {choice}."
+    else:
+        text = f"{' and '.join(n + note for (n, _), note in zip(near, notes, strict=True))} {several}; {choice}."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
@@ -614,6 +618,9 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     money = ratio_or_none(confident_usd(mine.estimate), confident_usd(best.estimate))
     asked = best.estimate.assurance.asked if best.estimate.assurance is not None else 0.0
     confidence = "" if money is None or asked <= MEDIAN_CONFIDENCE else f" at {percent(asked)} confidence"
+    if money is None:
+        money = ratio_or_none(cost_of_all_models(mine.estimate), cost_of_all_models(best.estimate))
+        confidence = "" if money is None else " for all models"
     if money is None:
         money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
@@ -690,6 +697,11 @@ def spent_usd(e: Estimate) -> float | None:
         return e.cost.usd_total
     offline = e.performance is not None and e.performance.e2e is None
     return e.cost.usd_per_million if offline else e.cost.usd_per_hour
+
+
+def cost_of_all_models(e: Estimate) -> float | None:
+    """USD per hour of a service and the models that share its cards; None without them, or over a day."""
+    return None if e.packing is None or e.day is not None else e.packing.total_usd_per_hour
 
 
 def duration_s(e: Estimate) -> float | None:

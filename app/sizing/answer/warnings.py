@@ -373,13 +373,13 @@ def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:
 
 
 def one_source_only(answer: FeasibleAnswer) -> Notice | None:
-    """Warn if no known source has published results of the engine on this hardware family, or one of its runtime."""
+    """Warn if the catalog has no results of the engine on this hardware family, or those of one source only."""
     d, sources = answer.estimate.deployment, answer.performance.sources
     if sources is None or sources > 1:
         return None
-    known = "No known source has" if sources < 1 else "Only one known source has"
-    runtime = product_name(d.engine or d.framework or "")
-    text = f"{known} published benchmarks of {runtime} on this hardware family. {RUN_BENCHMARK}"
+    of = product_name(d.engine or d.framework or "") + (" with weights in host memory" if d.weights_on_host else "")
+    known = "no benchmarks" if sources < 1 else "benchmarks from only one source"
+    text = f"The catalog has {known} of {of} on this hardware family. {RUN_BENCHMARK}"
     return Notice("one_source_only", text)
 
 

@@ -728,6 +728,9 @@ RESOURCE_LIMITS = (
 MAX_ACCELERATORS_LIMIT, *MONEY_LIMITS, _, _ = RESOURCE_LIMITS
 
 
+INVENTORY_TOO_SMALL = "inventory_too_small"  # code of a rejection
+
+
 def accelerators_in_stock(constraints: Constraints, accelerator: Codes) -> Column:
     """Accelerators of each row's type in the inventory; infinite without one."""
     stock = dict(constraints.stock)
@@ -757,7 +760,7 @@ def within_limits(
         rejections.reject_with_shortfall(
             accelerator,
             keep,
-            code="inventory_too_small",
+            code=INVENTORY_TOO_SMALL,
             text="{name} needs {needed} accelerators; your inventory has {available}.",
             needed=accelerators,
             available=stock,

@@ -79,7 +79,8 @@ def diagnose(question: Question, deployment: Deployment, catalog: Catalog, obser
 def contradiction_notes(case: Case) -> Iterator[str]:
     """What the observations contradict: the deployment was not expected to run."""
     short, needed = case.short_estimate, None if case.short_estimate is None else case.short_estimate.memory
-    if short is not None and needed is not None and not case.ran_out_of_memory:
+    was_killed = case.memory.failed_host_bytes is not None
+    if short is not None and needed is not None and not case.ran_out_of_memory and not was_killed:
         yield (
             f"The deployment runs, but was not expected to fit: it needs {format_number(needed.total_bytes / GIB)} of "
             f"{format_number(needed.usable_bytes / GIB)} GiB usable according to the estimate. It is judged as if it "

@@ -7,12 +7,13 @@ chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import LEAST_PER_S, ROUNDING, Codes, Column, Mask, distinct_rows
-from app.sizing.decisions.cost import MAX_ACCELERATORS, deployment_cost
+from app.sizing.decisions.cost import MAX_ACCELERATORS, RESOURCE_LIMITS, deployment_cost
 from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.ranking import (
@@ -24,11 +25,19 @@ from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.result import RunnerUp
+from app.sizing.result import FilterStage, RunnerUp
 from app.sizing.serving.curve_ends import Extent
-from app.sizing.serving.finalists import SimulatedReplicas, ranked_rows, select_finalists, simulate_replicas
+from app.sizing.serving.finalists import (
+    MAX_CAPACITY_RATIO,
+    MAX_IN_FLIGHT_RATIO,
+    SimulatedReplicas,
+    ranked_rows,
+    select_finalists,
+    simulate_replicas,
+)
 from app.sizing.serving.interfaces import Memory, Settings, Speed
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
+from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import (
     Options,
@@ -332,3 +341,20 @@ def complete_open_settings(
         each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
         replicas = np.clip(replicas, 1.0, np.floor(MAX_ACCELERATORS / each))
     return replace(complete_settings(memory, speed, replicas, asked), max_sequences=most)
+
+
+def or_plans_near_limits(search: Search[InferenceWorkload], plans: Plans, options: Options) -> Options:
+    """The options; if there are none, those that exceed limits on accelerators, money or power by no more than formulas
+    may overestimate: their simulation decides.
+    """
+    limits = search.question.constraints
+    ratio = MAX_IN_FLIGHT_RATIO if search.workload.load is Load.CLOSED else MAX_CAPACITY_RATIO
+    missed = search.rejections.by_accelerator.items()
+    near = [i for i, r in missed if r.stage is FilterStage.LIMITS and r.shortfall_ratio <= ratio]
+    if len(options) or not near or not is_simulated(search.workload):
+        return options
+    asked = {limit.field: getattr(limits, limit.field) for limit in RESOURCE_LIMITS}
+    wider: dict[str, Any] = {name: most * ratio for name, most in asked.items() if most is not None}
+    stock = tuple((kind, int(count * ratio)) for kind, count in limits.stock)
+    question = replace(search.question, constraints=replace(limits, stock=stock, **wider))
+    return search_plans(replace(search.unrecorded(), question=question), plans.take(np.isin(plans.accelerator, near)))

@@ -281,11 +281,17 @@ def test_a_data_sheet_above_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sources", "begins"), [(0, ["No known source has"]), (1, ["Only one known source has"]), (2, []), (None, [])]
+    ("sources", "known"), [(0, ["no benchmarks"]), (1, ["benchmarks from only one source"]), (2, []), (None, [])]
 )
-def test_one_source(sources: int | None, begins: list[str]) -> None:
-    texts = [text.removeprefix("one_source_only: ") for text in texts_of(sources=sources)]
-    assert [text[: len(b)] for text, b in zip(texts, begins, strict=True)] == begins
+@pytest.mark.parametrize(("host", "where"), [(None, ""), (0.25, " with weights in host memory")])
+def test_one_source(sources: int | None, known: list[str], host: float | None, where: str) -> None:
+    """Results of a family say nothing about weights in host memory: these have no source, the family may have some."""
+    answer = ranked(performance=replace(SERVED, sources=sources))
+    deployment = replace(answer.estimate.deployment, engine="llama.cpp", framework=None, weights_on_host=host)
+    answer = replace(answer, estimate=replace(answer.estimate, deployment=deployment))
+    texts = [notice.text for notice in find_cautions(Question(CHAT), (answer,)) if notice.code == "one_source_only"]
+    end = f" of llama.cpp{where} on this hardware family. Run the benchmark before deciding."
+    assert texts == [f"The catalog has {each}{end}" for each in known]
 
 
 def test_only_the_first_caution_recommends_a_benchmark() -> None:

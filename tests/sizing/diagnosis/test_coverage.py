@@ -156,6 +156,18 @@ def test_a_percentile_beyond_the_limit_that_the_workload_states_is_a_finding(nam
         assert [f.code for f in found.findings] == codes
 
 
+@pytest.mark.parametrize(
+    ("percentile", "codes"), [(50.0, []), (90.0, []), (97.0, ["limit_missed"]), (99.9, ["limit_missed"])]
+)
+def test_a_lower_percentile_than_that_of_the_limit_must_meet_it(percentile: float, codes: list[str]) -> None:
+    p = present(expected(True).performance)
+    seen = present(p.ttft).p95_s
+    workload = replace(HEAVY, slo=Slo(0.9 * seen, None, None, percentile))
+    found = diagnose(Question(workload), SERVES, SMALL, Observations(service=ServiceObservation(ttft_p95_s=seen)))
+    assert [f.code for f in found.findings] == codes
+    assert all(f.text.endswith(f" ms at p{percentile:g}.") for f in found.findings)
+
+
 def test_a_queue_below_the_capacity_is_found_and_one_above_is_overload() -> None:
     p = present(expected(True).performance)
     assert p.requests_per_s_capacity is not None

@@ -41,7 +41,7 @@ from app.sizing.diagnosis.service import (
 from app.sizing.hardware.engines.record import SchedulerSettings
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.result import LoadPoint
-from app.sizing.workload import InferenceWorkload
+from app.sizing.workload import InferenceWorkload, Slo
 from tests.sizing.compare.given import HEAVY
 from tests.sizing.diagnosis.given import (
     PLANNED_SERVICE,
@@ -151,6 +151,12 @@ def test_a_slow_start_costs_per_restart_or_an_unknown_share() -> None:
     assert first(serving(cold_start_s=900.0)).share is None
     often, seldom = (first(serving(cold_start_s=900.0, restarts_per_day=n)) for n in (20.0, 5.0))
     assert often.share == pytest.approx(4 * seldom.known_cost_share)
+
+
+def test_a_fleet_that_misses_its_limits_is_not_idle() -> None:
+    seen = {"requests_per_s": 8.0, **QUIET, "tpot_p95_s": 0.05}
+    assert codes(serving(**seen)) == ["idle_fleet"]
+    assert codes(serving(workload=replace(HEAVY, slo=Slo(None, 0.049, None, 95.0)), **seen)) == ["limit_missed"]
 
 
 def test_redundancy_is_not_idle() -> None:
