@@ -100,6 +100,7 @@ class Attempts:
     feasible_rows: Codes  # rows of the feasible layouts
     plans: TrainingPlans  # plans of the feasible layouts
     parts: RunParts  # degree-independent results of the feasible layouts
+    no_run: Run  # a table of runs without rows
 
     @property
     def largest_accelerators(self) -> Column:
@@ -149,11 +150,13 @@ def attempt_layouts(
         judge = _DegreeJudge(
             counts, fitting_plans.take(late), parts.take(late), degrees, rows[fitting[late]], deadline_s, assumed
         )
-        in_time, place, run = judge.find_timely_degrees(places[fitting[late]])
-        timely[late[in_time]] = True
-        changed = fitting[late[in_time]]
-        wall[changed], places[changed], degree[changed] = run.wall_s, place, run.data_parallel
-        memory = with_rows(memory, changed, run.memory)
+        found = judge.find_timely_degrees(places[fitting[late]])
+        if found is not None:
+            in_time, place, run = found
+            timely[late[in_time]] = True
+            changed = fitting[late[in_time]]
+            wall[changed], places[changed], degree[changed] = run.wall_s, place, run.data_parallel
+            memory = with_rows(memory, changed, run.memory)
     return Attempts(
         layouts=plans,
         degrees=degrees,
@@ -166,6 +169,7 @@ def attempt_layouts(
         feasible_rows=fitting[timely],
         plans=fitting_plans.take(timely),
         parts=parts.take(timely),
+        no_run=largest.take(np.zeros(0, np.int64)),
     )
 
 
@@ -198,14 +202,19 @@ class _DegreeJudge:
         places: Codes = (self.degrees.options[self.degrees.row_lists[self.rows]] < least[:, None]).sum(axis=1)
         return places
 
-    def find_timely_degrees(self, largest: Codes) -> tuple[Codes, Codes, Run]:
-        """Return (rows that meet the deadline below `largest`, position of the largest such degree, the run there).
+    def find_timely_degrees(self, largest: Codes) -> tuple[Codes, Codes, Run] | None:
+        """Return (rows that meet the deadline below `largest`, position of the largest such degree, the run there), or
+        None if there are none.
 
         Wall time is not monotone in the degree: batches are rounded, and more accelerators fail more often.
         """
         which, places = _places_between(np.minimum(self.least_places(), largest), largest)
+        if not len(which):
+            return None
         run = self.run_rows(which, places)
         good = np.flatnonzero(self.meets_limits(which, places, run))
+        if not len(good):
+            return None
         last = good[np.flatnonzero(np.diff(which[good], append=-1))]
         return which[last], places[last], run.take(last)
 

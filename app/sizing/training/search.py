@@ -600,6 +600,9 @@ def _sized_runs(
     workload: TrainingWorkload, counts: Counts, attempts: Attempts, chosen: Codes, assumed: Assumptions
 ) -> tuple[SizedLayouts, Run, Mask]:
     """Return (sized layouts, their runs, whether each run fits at the requested confidence)."""
+    if not len(chosen):
+        none = SizedLayouts(chosen, attempts.plans.take(chosen), np.zeros(0), attempts.parts.take(chosen))
+        return none, attempts.no_run, np.zeros(0, bool)
     sized_layouts = size_attempts(counts, attempts, chosen, workload.deadline_s, assumed)
     run = run_at(counts, sized_layouts.plans, sized_layouts.data_parallel, assumed, sized_layouts.parts)
     return sized_layouts, run, run_fits_at_confidence(sized_layouts.plans, run, assumed)

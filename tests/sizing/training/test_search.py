@@ -17,7 +17,7 @@ from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Question
 from app.sizing.result import Rejection
-from app.sizing.training import attempts
+from app.sizing.training import attempts, search
 from app.sizing.training.attempts import (
     Attempts,
     SizedLayouts,
@@ -85,6 +85,21 @@ def test_runs_are_in_time_or_fall_out_as_too_slow() -> None:
     assert found > 0
     assert codes == []
     assert turned_down(60.0) == (0, ["too_slow"])
+
+
+def test_no_run_is_computed_for_a_table_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def count_rows(*given: Any) -> Run:
+        run = run_at(*given)
+        counted.append(len(run))
+        return run
+
+    for module in (attempts, search):
+        monkeypatch.setattr(module, "run_at", count_rows)
+    assert turned_down(60.0) == (0, ["too_slow"])
+    assert counted
+    assert all(counted)
 
 
 # The fastest time in the small catalogue, at its largest size.
