@@ -46,7 +46,7 @@ Config = Mapping[str, Any]
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads"),
     "num_key_value_heads": (
         "num_key_value_heads",
         "num_kv_heads",
