@@ -338,6 +338,8 @@ def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[
     mixers = _layer_mixers(reader, spec, family, layers, _LINEAR.get(family, ""))
     routed = _routing_layers(reader, family, layers)
     heads = _query_heads(reader, mixers)
+    if family == "grok-1" and reader.flag("residual_moe"):  # Grok 2: a dense MLP next to the experts
+        return [Layer(m, "both") for m in mixers]
     return [Layer(m, "moe" if r else "mlp", queries=n) for m, r, n in zip(mixers, routed, heads, strict=True)]
 
 
