@@ -263,6 +263,7 @@ DENOISERS: Mapping[str, DefaultSettings] = {
     "qwen_image": DefaultSettings(50, 2.0),
     "z_image": DefaultSettings(8, 1.0),
     "wan": DefaultSettings(50, 2.0, width=832, height=480, frames=81),
+    "wan_ti2v": DefaultSettings(50, 2.0, width=1280, height=704, frames=121, cell_pixels=32),
     "hunyuan_video": DefaultSettings(50, 1.0, width=1280, height=720, frames=129),
     "ltx2": DefaultSettings(
         30, 2.0, text_tokens=1024, width=768, height=512, frames=121, cell_pixels=32, frames_per_position=8
