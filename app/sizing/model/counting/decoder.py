@@ -648,7 +648,7 @@ def _add_latent(
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
     """Add one kind of latent attention. Windowed layers of dots3 have sizes of their own and no indexer."""
-    window = window_tokens(reader, family) if mixer == "window" else None
+    window = window_tokens(reader, family) if family == "dots3_note_text" and mixer == "window" else None
     if window:
         listed = reader.nested_part("per_layer_config")
         own = listed.nested_part(f"{layers[0]:02d}" if f"{layers[0]:02d}" in listed.config else str(layers[0]))
