@@ -31,7 +31,7 @@ class Settings(Columns):
     max_batched_tokens: Column | None = None  # tokens of one step (`max_num_batched_tokens`)
     memory_fraction: Column | None = None  # share of device memory that the engine uses
     logits_copies: Column | None = None  # float32 copies of the logits that sampling holds
-    skip_mm_profiling: Mask | None = None  # whether the engine reserves no memory for its largest images
+    skip_mm_profiling: Column | None = None  # 1 where the engine reserves no memory for its largest images
     replicas: Column | None = None  # replicas without spares
     spare_replicas: Column | None = None  # spare replicas
     nodes: Column | None = None  # machines

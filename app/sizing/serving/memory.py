@@ -585,7 +585,7 @@ def workspace_bytes(
         index = index_workspace_bytes(model, longest_tokens, rules.index_contexts)
     tower = embedded = none
     skips = settings.skip_mm_profiling
-    profiles = rules.profiles_images if skips is None else rules.profiles_images & ~skips
+    profiles = rules.profiles_images if skips is None else rules.profiles_images & (skips == 0)
     if model.images is not None and model.encoder is not None and profiles.any():
         item_tokens, patches = model.images.largest_item(longest_tokens)
         items = np.where(profiles, np.maximum(1.0, max_batched_tokens // max(item_tokens, 1.0)), 0.0)
