@@ -197,6 +197,7 @@ OF_SERVING = {
     "max_batched_tokens": "micro_batch_sequences",
     "scheduler": "",
     "memory_fraction": "",
+    "skip_mm_profiling": "",
     "weights_on_host": "optimizer_offload",
     "speculative": "",
     "pools": "",

@@ -320,6 +320,7 @@ def estimate_inference(search: Search[InferenceWorkload], deployment: Deployment
     echoed = replace(
         found.deployment,
         engine_version=deployment.engine_version,
+        skip_mm_profiling=deployment.skip_mm_profiling,
         scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
         expert_parallel=deployment.expert_parallel or found.deployment.expert_parallel,
     )

@@ -234,6 +234,7 @@ class Deployment:
     max_batched_tokens: int | None = None
     scheduler: SchedulerSettings | None = None  # includes the two fields above where it sets them
     memory_fraction: float | None = None
+    skip_mm_profiling: bool | None = None  # the engine reserves no memory for its largest images
     weights_on_host: float | None = None  # share of the weights in host memory, 0 to 1
     speculative: Speculative | None = None
     data_parallel: int | None = None

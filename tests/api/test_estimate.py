@@ -68,6 +68,23 @@ def test_an_engines_version_changes_memory_and_host_time_and_is_echoed(client: T
     assert estimated(client, engine="TensorRT-LLM", weight_format="fp8")["deployment"]["engine"] == "tensorrt-llm"
 
 
+def test_a_server_that_skips_its_largest_images_reserves_no_memory_for_them(client: TestClient) -> None:
+    request = body("estimate-llama-70b-8xh100")
+    request["workload"]["model"] = "Qwen/Qwen2.5-VL-72B-Instruct"
+
+    def answered(**deployment: Any) -> Any:
+        engine = {"engine": "vllm", "weight_format": "bf16"}
+        return answer_of(client.post("/estimate", json={**request, "deployment": {**engine, **deployment}}))
+
+    usual = answered(accelerator="h100 sxm", total_accelerators=8)
+    skipping = answered(accelerator="h100 sxm", total_accelerators=8, skip_mm_profiling=True)
+    used, less = (answer["memory"]["per_accelerator_gib"]["activations"] for answer in (usual, skipping))
+    assert less < used
+    shown = [" --skip-mm-profiling" in answer["verification"]["command"] for answer in (usual, skipping)]
+    assert shown == [False, True]
+    assert answered(**skipping["deployment"])["memory"] == skipping["memory"]
+
+
 @pytest.mark.parametrize("replicas", [1, 8])
 @pytest.mark.parametrize("model", ["llama-3.1-8b-instruct", "llama-3.1-405b-instruct"])
 def test_an_estimate_always_says_what_it_is_and_what_it_rests_on(client: TestClient, model: str, replicas: int) -> None:

@@ -238,6 +238,7 @@ class ReplicaSpec(RequestModel):
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), INTEGER_VALUED] | None = None
     scheduler: SchedulerSpec | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
+    skip_mm_profiling: bool | None = None
 
     def explicit_fields(self, *excluded: str) -> dict[str, Any]:
         """The fields under the engine's names, without the fields `apart`."""
@@ -281,6 +282,7 @@ class ReplicaShown(ResultModel, of=Deployment):
     max_batch: int | None = None
     max_batched_tokens: int | None = None
     memory_fraction: Annotated[float | None, UNROUNDED] = None
+    skip_mm_profiling: bool | None = None
     weights_on_host: Annotated[float | None, UNROUNDED] = Field(
         None, description="Share of the weights in host memory."
     )

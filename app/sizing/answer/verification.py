@@ -355,6 +355,7 @@ def serving_places(
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
+        "skips_images": optional_flag(bool(d.skip_mm_profiling)),
         **adapter_settings(model, used, RANKS_CONFIG_FILE, begun=begun),
         **llama_cpp_layers(model, d),
         **context_places(workload, estimate, used, assumed),

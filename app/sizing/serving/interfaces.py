@@ -30,6 +30,8 @@ class Settings(Columns):
     max_sequences: Column | None = None  # concurrent sequences of one rank (`max_num_seqs`)
     max_batched_tokens: Column | None = None  # tokens of one step (`max_num_batched_tokens`)
     memory_fraction: Column | None = None  # share of device memory that the engine uses
+    logits_copies: Column | None = None  # float32 copies of the logits that sampling holds
+    skip_mm_profiling: Column | None = None  # 1 where the engine reserves no memory for its largest images
     replicas: Column | None = None  # replicas without spares
     spare_replicas: Column | None = None  # spare replicas
     nodes: Column | None = None  # machines

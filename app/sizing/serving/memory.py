@@ -573,6 +573,7 @@ def workspace_bytes(
     max_sequences: Column,
     longest_tokens: float,
     assumed: Assumptions,
+    settings: Settings,
 ) -> Column:
     """Activations and workspaces of every plan, with the buffers of expert kernels and indexers, and images."""
     rules, tp, none = plans.memory_rules, plans.tensor_parallel, np.zeros(len(plans))
@@ -583,9 +584,11 @@ def workspace_bytes(
     if model.index_elements:
         index = index_workspace_bytes(model, longest_tokens, rules.index_contexts)
     tower = embedded = none
-    if model.images is not None and model.encoder is not None and rules.profiles_images.any():
+    skips = settings.skip_mm_profiling
+    profiles = rules.profiles_images if skips is None else rules.profiles_images & (skips == 0)
+    if model.images is not None and model.encoder is not None and profiles.any():
         item_tokens, patches = model.images.largest_item(longest_tokens)
-        items = np.where(rules.profiles_images, np.maximum(1.0, max_batched_tokens // max(item_tokens, 1.0)), 0.0)
+        items = np.where(profiles, np.maximum(1.0, max_batched_tokens // max(item_tokens, 1.0)), 0.0)
         rotary = model.images.tile_pixels is None
         live = model.encoder.live_elements(rotary=rotary, gated=model.has_gated_tower, tensor_parallel=tp)
         tower = image_workspace_bytes(model, patches, items, live)
@@ -594,7 +597,7 @@ def workspace_bytes(
         model,
         max_batched_tokens,
         max_sequences,
-        rules.logits_copies,
+        rules.logits_copies if settings.logits_copies is None else settings.logits_copies,
         experts,
         index,
         tower,
@@ -658,7 +661,7 @@ def serving_memory(
     share = engine_memory_share(plans, capacity, tokens, assumed, settings)
     weights = device_weights_bytes(model, plans, assumed)
     copies = latent_copies_of(model, plans) if model.latent_up_elements else np.zeros(len(plans))
-    activations = workspace_bytes(model, plans, tokens, most, longest_tokens, assumed)
+    activations = workspace_bytes(model, plans, tokens, most, longest_tokens, assumed, settings)
     overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, plans.scale_up, capacity, assumed)
     fixed = fixed_bytes(weights, copies, activations, overhead)
     if unforeseen_share is not None:

@@ -78,6 +78,7 @@ def requested_settings(deployment: Deployment, plans: Plans, redundancy: Redunda
         max_sequences=fixed_column(deployment.max_batch),
         max_batched_tokens=fixed_column(deployment.max_batched_tokens),
         memory_fraction=fixed_column(deployment.memory_fraction),
+        skip_mm_profiling=fixed_column(1.0 if deployment.skip_mm_profiling else None),
         replicas=requested_replicas(deployment, plans, redundancy),
         spare_replicas=fixed_column(deployment.spare_replicas),
         nodes=requested_nodes(deployment, plans),

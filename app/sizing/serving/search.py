@@ -255,6 +255,7 @@ def complete_settings(memory: Memory, speed: Speed, replicas: Column | None, req
         max_sequences=speed.sequence_limit if requested.max_sequences is None else requested.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
+        skip_mm_profiling=requested.skip_mm_profiling,
         replicas=replicas,
         spare_replicas=requested.spare_replicas,
         nodes=requested.nodes,

@@ -320,8 +320,9 @@ MASTER, SHARDED, AUTOCAST, PURE = (
     vocabulary_code("weights", name) for name in ("master", "sharded", "autocast", "16bit")
 )
 GRADIENTS_32_BIT, GRADIENTS_COPIED = vocabulary_code("gradients", "32bit"), vocabulary_code("gradients", "copied")
-FOREACH, PAGED, IN_BACKWARD, OFFLOADED = (
-    vocabulary_code("optimizer_implementation", name) for name in ("foreach", "paged", "in_backward", "offloaded")
+FOREACH, PAGED, IN_BACKWARD, PAGED_IN_BACKWARD, OFFLOADED = (
+    vocabulary_code("optimizer_implementation", name)
+    for name in ("foreach", "paged", "in_backward", "paged_in_backward", "offloaded")
 )
 ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
     vocabulary_code("adapter_precision", "autocast"),
@@ -376,8 +377,8 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
         wide_gradients=run.mixed & (recipe.gradients == GRADIENTS_32_BIT),
         copies_gradients=run.mixed & (recipe.gradients == GRADIENTS_COPIED),
         foreach=recipe.optimizer_implementation == FOREACH,
-        in_backward=(recipe.optimizer_implementation == IN_BACKWARD) | run.in_backward,
-        on_host=(recipe.optimizer_implementation == PAGED) | (recipe.optimizer_implementation == OFFLOADED),
+        in_backward=np.isin(recipe.optimizer_implementation, (IN_BACKWARD, PAGED_IN_BACKWARD)) | run.in_backward,
+        on_host=np.isin(recipe.optimizer_implementation, (PAGED, PAGED_IN_BACKWARD, OFFLOADED)),
         lasting=(recipe.weights == MASTER) & (recipe.gradients != GRADIENTS_COPIED) & ~run.frozen,
         narrow_adapters=recipe.adapter_precision == ADAPTERS_16_BIT,
         autocast_adapters=recipe.adapter_precision == ADAPTERS_AUTOCAST,

@@ -168,6 +168,8 @@ def test_what_an_implementation_copies_and_where_states_lie() -> None:
     assert bytes_of().update.tolist() == [0]
     assert (bytes_of(gradients="copied").states[0], bytes_of(gradients="copied").update[0]) == (12, 4)
     assert bytes_of(optimizer_implementation="paged").on_host.tolist() == [True]
+    both = bytes_of(optimizer_implementation="paged_in_backward")
+    assert both.on_host.tolist() == both.in_backward.tolist() == [True]
     assert bytes_of(optimizer_implementation="in_backward").in_backward.tolist() == [True]
     assert bytes_of().lasting.tolist() == [True]
     assert bytes_of(weights="16bit").lasting.tolist() == [False]

@@ -66,6 +66,7 @@ OPTIMIZER_IMPLEMENTATIONS: Mapping[str, str] = {
     "foreach": "one copy of the updated tensors",
     "paged": "optimizer states move to the host when device memory is short",
     "in_backward": "each gradient is applied and freed as soon as it is computed",
+    "paged_in_backward": "both: states can move to the host, and gradients are freed at once",
     "offloaded": "optimizer states and step on the host",
 }
 ADAPTER_PRECISIONS: Mapping[str, str] = {

@@ -46,7 +46,7 @@ Config = Mapping[str, Any]
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads"),
     "num_key_value_heads": (
         "num_key_value_heads",
         "num_kv_heads",
@@ -263,6 +263,7 @@ DENOISERS: Mapping[str, DefaultSettings] = {
     "qwen_image": DefaultSettings(50, 2.0),
     "z_image": DefaultSettings(8, 1.0),
     "wan": DefaultSettings(50, 2.0, width=832, height=480, frames=81),
+    "wan_ti2v": DefaultSettings(50, 2.0, width=1280, height=704, frames=121, cell_pixels=32),
     "hunyuan_video": DefaultSettings(50, 1.0, width=1280, height=720, frames=129),
     "ltx2": DefaultSettings(
         30, 2.0, text_tokens=1024, width=768, height=512, frames=121, cell_pixels=32, frames_per_position=8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -170,13 +170,14 @@ def add_latent_attention(
     *,
     hidden_size: int,
     layers: Layers,
-    output_gate: bool = False,
+    gate_size: int = 0,
     indexed: Layers = (),
+    window: float | None = None,
 ) -> tuple[AttentionGroup, ...]:
     """Add multi-head latent attention (MLA), which caches one compressed vector per token for all heads.
 
-    `indexed` layers have a small attention that selects the tokens to read; the other layers of a sparse model reuse
-    the nearest selection.
+    `gate_size` counts the outputs per head of a gate. `indexed` layers have a small attention that selects the tokens
+    to read; the other layers of a sparse model reuse the nearest selection.
 
     Source: DeepSeek-V2 (arXiv:2405.04434); DeepSeek-V3.2 for the indexer.
     Limits: prefill expands the latent to every head; decode absorbs the expansion into the query.
@@ -189,7 +190,11 @@ def add_latent_attention(
     part, bias = Part.ATTENTION, reader.flag("attention_bias")
     if sizes.compressed_queries:
         inventory.add_linear("q_a_proj", part, h, sizes.compressed_queries, layers, bias=bias)
-        inventory.add_linear("q_b_proj", part, sizes.compressed_queries, n * sizes.key_size, layers)
+        if reader.integer("gated_norm_rank", 0):  # A.X K2: queries and gate from two compressed vectors
+            gated = n * (sizes.key_size + sizes.value_size)
+            inventory.add_linear("q_gate_proj", part, 2 * sizes.compressed_queries, gated, layers)
+        else:
+            inventory.add_linear("q_b_proj", part, sizes.compressed_queries, n * sizes.key_size, layers)
         inventory.add_vector("q_a_layernorm", Part.NORMS, sizes.compressed_queries, layers)
     else:
         inventory.add_linear("q_proj", part, h, n * sizes.key_size, layers)
@@ -197,20 +202,22 @@ def add_latent_attention(
     inventory.add_vector("kv_a_layernorm", Part.NORMS, rank, layers)
     inventory.add_linear("kv_b_proj", part, rank, n * (sizes.plain + sizes.value_size), layers)
     inventory.add_linear("o_proj", part, n * sizes.value_size, h, layers, bias=bias)
-    if output_gate:
-        inventory.add_linear("g_proj", part, h, n * sizes.value_size, layers)
+    inventory.add_linear("g_proj", part, h, n * gate_size, layers)
     if sizes.index_heads:
-        _add_indexer(inventory, sizes, h, indexed)
-    return _latent_groups(reader, sizes, layers, indexed)
+        _add_indexer(inventory, reader, sizes, h, indexed)
+    return tuple(replace(group, window_tokens=window) for group in _latent_groups(reader, sizes, layers, indexed))
 
 
-def _add_indexer(inventory: Inventory, sizes: LatentSizes, h: int, layers: Layers) -> None:
+def _add_indexer(inventory: Inventory, reader: Reader, sizes: LatentSizes, h: int, layers: Layers) -> None:
     """Add the small attention that selects the tokens to read."""
     part, size = Part.ATTENTION, sizes.index_size
     inventory.add_linear("indexer.wq_b", part, sizes.compressed_queries or h, sizes.index_heads * size, layers)
     inventory.add_linear("indexer.wk", part, h, size, layers)
     inventory.add_linear("indexer.weights_proj", part, h, sizes.index_heads, layers)
     inventory.add_vector("indexer.k_norm", Part.NORMS, 2 * size, layers)
+    if pooled := reader.integer("index_kpool", 0):  # one key for several tokens, weighted by a gate
+        inventory.add_linear("indexer.pool_gate", part, h, size, layers)
+        inventory.add_vector("indexer.pool_positions", part, pooled * size, layers)
 
 
 def _latent_groups(reader: Reader, sizes: LatentSizes, layers: Layers, indexed: Layers) -> tuple[AttentionGroup, ...]:
@@ -226,10 +233,11 @@ def _latent_groups(reader: Reader, sizes: LatentSizes, layers: Layers, indexed: 
             prefill_macs=float(n * sizes.key_size + n * sizes.value_size),
             decode_macs=float(n * (rank + sizes.rotated) + n * rank),
             read_tokens=read,
-            index_elements=float(index_size),
-            index_macs=float(sizes.index_heads * index_size),
+            index_elements=float(index_size) / pooled,
+            index_macs=float(sizes.index_heads * index_size) / pooled,
         )
 
+    pooled = reader.integer("index_kpool", 1) or 1
     others = tuple(i for i in layers if i not in set(indexed)) if sizes.index_heads else layers
     owners = tuple(i for i in layers if i in set(indexed))
     return tuple(build_group(some, size) for some, size in ((owners, sizes.index_size), (others, 0)) if some)
@@ -416,7 +424,8 @@ def add_experts(
     )
     stated_width = reader.config.get("intermediate_size")
     expert_width = reader.size("moe_intermediate_size", stated_width if type(stated_width) is int else mlp_width)
-    matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or hidden_size
+    own_widths = (reader.integer(key, 0) for key in ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size"))
+    matrices_in = next(filter(None, own_widths), hidden_size)
     part = Part.ROUTED_EXPERTS
     bias = spec.expert_bias
     if spec.gated:
@@ -428,9 +437,8 @@ def add_experts(
     if matrices_in != hidden_size:
         inventory.add_linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
         inventory.add_linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
-        inventory.add_vector(
-            "latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers
-        )
+        norms = 2 if family == "muse_spark_text" else int(reader.flag("latent_moe_use_norm"))
+        inventory.add_vector("latent_norm", Part.NORMS, norms * matrices_in, layers)
     inventory.add_linear(
         "router", Part.ROUTER, hidden_size, count + empty, layers, bias=spec.router_bias, quantized=False
     )
@@ -461,6 +469,7 @@ def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int
         "shared_expert_intermediate_size",
         "moe_shared_expert_intermediate_size",
         "shared_intermediate_size",
+        "shared_experts_intermediate_size",
         "share_expert_dim",
         "share_expert_dims",
     ):
@@ -603,13 +612,7 @@ def _add_attention(
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
         return add_compressed_attention(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
     if reader.integer("kv_lora_rank", 0):
-        indexed = layers_with_indexer(reader, layers)
-        gate = family == "hy_v4" or reader.flag("mla_use_output_gate")
-        if spec.sinks:
-            inventory.add_vector("sinks", Part.ATTENTION, reader.size("num_attention_heads"), layers)
-        return add_latent_attention(
-            inventory, reader, hidden_size=hidden_size, layers=layers, output_gate=gate, indexed=indexed
-        )
+        return _add_latent(inventory, reader, spec, family, hidden_size, mixer, layers)
     heads = read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=own_heads[0], queries=own_heads[1])
     if mixer == "sparse":
         return add_sparse_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
@@ -628,6 +631,43 @@ def _add_attention(
         own["sinks"] = spec.sinks
     return add_grouped_attention(
         inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers, window=window, **own
+    )
+
+
+# Sizes of the windowed layers of dots3 if the file states none: the library's defaults.
+_WINDOWED_LATENT = {"num_attention_heads": 64, "kv_lora_rank": 1024, "qk_nope_head_dim": 192, "v_head_dim": 128}
+
+
+def _add_latent(
+    inventory: Inventory,
+    reader: Reader,
+    spec: Family,
+    family: str,
+    hidden_size: int,
+    mixer: str,
+    layers: tuple[int, ...],
+) -> tuple[AttentionGroup, ...]:
+    """Add one kind of latent attention. Windowed layers of dots3 have sizes of their own and no indexer."""
+    window = window_tokens(reader, family) if family == "dots3_note_text" and mixer == "window" else None
+    if window:
+        listed = reader.nested_part("per_layer_config")
+        own = listed.nested_part(f"{layers[0]:02d}" if f"{layers[0]:02d}" in listed.config else str(layers[0]))
+        sizes = {key: own.integer(key, reader.integer(f"swa_{key}", usual)) for key, usual in _WINDOWED_LATENT.items()}
+        reader = Reader({**reader.config, **sizes, "index_n_heads": 0}, reader.model_type, nested=reader.nested)
+    gated = family == "hy_v4" or reader.flag("mla_use_output_gate")
+    gate_size = 1 if family == "dots3_note_text" else reader.size("v_head_dim") if gated else 0
+    if spec.sinks:
+        inventory.add_vector("sinks", Part.ATTENTION, reader.size("num_attention_heads"), layers)
+    if family == "dots3_note_text":
+        inventory.add_vector("k_rope_norm", Part.NORMS, reader.size("qk_rope_head_dim"), layers)
+    return add_latent_attention(
+        inventory,
+        reader,
+        hidden_size=hidden_size,
+        layers=layers,
+        gate_size=gate_size,
+        indexed=() if window else layers_with_indexer(reader, layers),
+        window=window,
     )
 
 
@@ -721,6 +761,9 @@ def _add_norms(
         inventory.add_vector(
             "moe_norms", Part.NORMS, 3 * hidden_size, tuple(i for i in every if schedule[i].feed_forward == "both")
         )
+    if rank := reader.integer("gated_norm_rank", 0):  # a gate of low rank on each norm, but before a dense MLP
+        gates = 2 * len(schedule) - sum(layer.feed_forward == "mlp" for layer in schedule)
+        inventory.add_vector("norm_gates", Part.NORMS, gates * 2 * rank * hidden_size)
     projected = family == "opt" and not reader.flag("do_layer_norm_before", default=True)
     inventory.add_vector(
         "final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * hidden_size
@@ -745,7 +788,7 @@ def _add_embeddings_and_head(
     for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
         inventory.add_linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantized=False, per=Per.NEVER)
     width = reader.size("word_embed_proj_dim", hidden_size) if family == "opt" else hidden_size
-    rows = vocabulary + (8 if family == "mllama_text_model" else 0)
+    rows = vocabulary + (8 if family == "mllama_text_model" else reader.integer("additional_vocab_size", 0))
     inventory.add_table("embed_tokens", rows, width)
     if width != hidden_size:
         inventory.add_linear("project_in", Part.OTHER, width, hidden_size, ONCE)
@@ -765,8 +808,8 @@ def _add_embeddings_and_head(
         inventory.add_linear("per_layer_projection", Part.OTHER, small, hidden_size, every)
         inventory.add_vector("post_per_layer_input_norm", Part.NORMS, hidden_size, every)
         inventory.add_vector("per_layer_projection_norm", Part.NORMS, small)
-    if family in ("deepseek_v4", "hy_v4"):
-        _add_hyper_connections(inventory, reader, hidden_size, layers, mixes=family == "deepseek_v4")
+    if family in ("deepseek_v4", "hy_v4", "glm5_next_text"):
+        _add_hyper_connections(inventory, reader, family, hidden_size, layers)
     if headless:
         return
     if reader.architecture_class.endswith("ForSequenceClassification"):
@@ -792,11 +835,11 @@ def _add_alternating_updates(inventory: Inventory, reader: Reader, hidden_size: 
     inventory.add_vector("altup.norms_and_scale", Part.NORMS, 3 * hidden_size, every)
 
 
-def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int, *, mixes: bool) -> None:
+def _add_hyper_connections(inventory: Inventory, reader: Reader, family: str, hidden_size: int, layers: int) -> None:
     """Add hyper-connections: each sublayer computes the weights with which it reads and writes several residual
-    streams, and in DeepSeek-V4 `mixes` them.
+    streams, and in DeepSeek-V4 and GLM-5 Next mixes them. GLM-5 Next joins them without weights at the end.
     """
-    streams = reader.size("hc_mult")
+    streams, mixes = reader.size("hc_mult"), family != "hy_v4"
     weights = (2 + streams * mixes) * streams
     every = tuple(range(layers))
     inventory.add_linear(
@@ -809,7 +852,8 @@ def _add_hyper_connections(inventory: Inventory, reader: Reader, hidden_size: in
         copies=2,
         quantized=False,
     )
-    inventory.add_vector("hyper_head", Part.OTHER, streams * hidden_size * streams + streams + 1)
+    joined = 0 if family == "glm5_next_text" else streams * hidden_size * streams + streams + 1
+    inventory.add_vector("hyper_head", Part.OTHER, joined)
 
 
 def _mtp_params(inventory: Inventory, reader: Reader, family: str, hidden_size: int, schedule: list[Layer]) -> int:

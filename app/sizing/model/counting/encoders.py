@@ -24,10 +24,13 @@ class EncoderFamily:
     types: int | None = 2  # default rows of the token-type table; None if the type has no such table
     norm_vectors: int = 2
     pooler: bool = True  # whether the bare model has a pooler
+    gate_bias: bool = True  # whether the input products of a gated MLP have the biases of the others
 
 
 ENCODER_FAMILIES: Mapping[str, EncoderFamily] = {
     "bert": EncoderFamily(),
+    "ernie": EncoderFamily(),
+    **dict.fromkeys(("gte", "new"), EncoderFamily(gated=True, positions=False, types=0, gate_bias=False)),
     "roberta": EncoderFamily(types=1),
     "xlm-roberta": EncoderFamily(types=1),
     "camembert": EncoderFamily(types=1),
@@ -68,8 +71,9 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     _add_embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, hidden_size=hidden_size)
     shared = family == "albert"  # all layers share the weights of one
     every, used = ((0,), layers) if shared else (tuple(range(layers)), 1)
-    geglu = config.get("feed_forward_type") == "geglu"
-    _add_blocks(inventory, spec, every, hidden_size=hidden_size, mlp_width=mlp_width, used=used, geglu=geglu)
+    if config.get("feed_forward_type") == "geglu":
+        spec = replace(spec, gated=True, gate_bias=False)
+    _add_blocks(inventory, spec, every, hidden_size=hidden_size, mlp_width=mlp_width, used=used)
     if family == "modernbert":  # the first layer has no norm before its attention
         inventory.add_vector("norms", Part.NORMS, hidden_size, tuple(range(2 * layers - 1)))
         inventory.add_vector("final_norm", Part.NORMS, hidden_size)
@@ -105,13 +109,13 @@ def _add_blocks(
     hidden_size: int,
     mlp_width: int,
     used: int,
-    geglu: bool,
 ) -> None:
-    """Add attention and MLP. The two input products of GEGLU have no bias."""
+    """Add attention and MLP."""
     for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
         inventory.add_linear(role, Part.ATTENTION, hidden_size, hidden_size, layers, bias=spec.bias, used=used)
-    for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
-        inventory.add_linear(role, Part.MLP, hidden_size, mlp_width, layers, bias=spec.bias and not geglu, used=used)
+    bias = spec.bias and spec.gate_bias
+    for role in ("gate_proj", "up_proj") if spec.gated else ("up_proj",):
+        inventory.add_linear(role, Part.MLP, hidden_size, mlp_width, layers, bias=bias, used=used)
     inventory.add_linear("down_proj", Part.MLP, mlp_width, hidden_size, layers, bias=spec.bias, used=used)
 
 
@@ -146,6 +150,8 @@ def _add_embeddings(
         inventory.add_table("embed_positions", reader.size("max_position_embeddings", 512), width)
     if spec.types is not None:
         inventory.add_table("embed_types", reader.integer("type_vocab_size", spec.types), width)
+    if family == "ernie" and reader.flag("use_task_id"):
+        inventory.add_table("embed_tasks", reader.size("task_type_vocab_size", 3), width)
     inventory.add_vector(
         "embedding_norm", Part.NORMS, spec.norm_vectors * (hidden_size if family == "deberta-v2" else width)
     )
@@ -246,6 +252,7 @@ PAIR_FAMILIES: Mapping[str, PairFamily] = {
     "bart": PairFamily(),
     "mbart": PairFamily(final_norms=True),
     "pegasus": PairFamily(embedding_norm=False, extra_positions=0, final_norms=True),
+    "marian": PairFamily(embedding_norm=False, extra_positions=0),
     "m2m_100": PairFamily(embedding_norm=False, learned_positions=False, final_norms=True),
     "whisper": PairFamily(key_bias=False, embedding_norm=False, extra_positions=0, final_norms=True),
 }

@@ -13,28 +13,23 @@ from dataclasses import replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
-from app.sizing.model.counting import convolutions, denoisers, encoders, towers
+from app.sizing.model.counting import convolutions, denoisers, encoders, image_encoders
 from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, MINICPM_TYPES, MINICPM_V, TEXT_OF, UNCOUNTED_TOWERS
 from app.sizing.model.counting.quantization import native_quantization, stated_cache_format
-from app.sizing.model.counting.towers import (
-    OMNI_TYPES,
-    SPEECH_TYPES,
-    read_gemma3n_towers,
-    read_speech_tower,
-    read_tower,
-)
+from app.sizing.model.counting.speech import OMNI_TYPES, SPEECH_TYPES, read_speech_tower
+from app.sizing.model.counting.towers import read_gemma3n_towers, read_tower
 from app.sizing.model.tensors import Part, Per
 
 READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
     **dict.fromkeys(encoders.ENCODER_FAMILIES, encoders.read_encoder),
     **dict.fromkeys(encoders.PAIR_FAMILIES, encoders.read_bart),
     **dict.fromkeys(("t5", "mt5", "umt5"), encoders.read_t5),
-    "vit": towers.read_vit,
-    "dinov2": towers.read_dinov2,
-    "clip": towers.read_clip,
-    "siglip": towers.read_siglip,
+    "vit": image_encoders.read_vit,
+    "dinov2": image_encoders.read_dinov2,
+    "clip": image_encoders.read_clip,
+    "siglip": image_encoders.read_siglip,
     "resnet": convolutions.read_resnet,
     "efficientnet": convolutions.read_efficientnet,
     "stages": convolutions.read_stages,
@@ -51,7 +46,11 @@ _NAMED_TOWER = re.compile(r"(vision|audio|speech)_(tower|encoder)$")
 VISION_PARTS = frozenset({"vision_config", "img_processor"})
 COUNTED_PARTS = {  # by the wrapping model's type, if they differ
     **dict.fromkeys(SPEECH_TYPES, frozenset({"audio_config"})),
-    **dict.fromkeys(("gemma3n", "gemma4", *OMNI_TYPES), VISION_PARTS | {"audio_config"}),
+    **dict.fromkeys(
+        ("gemma3n", "gemma4", "muse_spark", "phi4_multimodal", "dots3_note", *OMNI_TYPES),
+        VISION_PARTS | {"audio_config"},
+    ),
+    "deepseek_vl_hybrid": VISION_PARTS | {"high_res_vision_config"},
 }
 _SPEAKING = re.compile(r"talker|token2wav|code2wav")  # parts that engines of text do not load
 
@@ -175,7 +174,7 @@ def _read_counts(config: Config, name: str) -> ModelArchitecture:
         note = "the parts that speak are not counted: engines that serve text load only the thinker"
         model = replace(model, assumed=(*model.assumed, note))
     model = replace(model, native=native_quantization(text, model), cache_format=stated_cache_format(text))
-    return model if model.head_matmul_params else without_generation(model)
+    return model if model.head_matmul_params and family != "eurobert" else without_generation(model)
 
 
 def without_generation(model: ModelArchitecture) -> ModelArchitecture:

@@ -61,7 +61,7 @@ def window_tokens(reader: Reader, family: str) -> float | None:
     key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
     window = reader.find_value(key)
     if window is None:
-        window = {"llama4_text": 8192, "gpt_neo": 256}.get(family)
+        window = {"llama4_text": 8192, "gpt_neo": 256, "dots3_note_text": 512}.get(family)
     if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
         return None
     if family == "qwen2" and not reader.find_value("use_sliding_window"):
@@ -94,6 +94,8 @@ def _layer_mixers(reader: Reader, spec: Family, family: str, layers: int, linear
         rope = reader.layer_list("no_rope_layers", layers)
         step = reader.size("no_rope_layer_interval", 4)
         return ["window" if (rope[i] if rope else (i + 1) % step) else "full" for i in range(layers)]
+    if family == "dots3_note_text":
+        return ["full" if i < 2 or i % 4 == 1 else "window" for i in range(layers)]
     if family == "gpt_neo":
         return ["window" if i % 2 else "full" for i in range(layers)]
     if family == "qwen2":
@@ -319,7 +321,10 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
     "falcon_mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
     "mamba2": lambda _, layers: [Layer("mamba2", "")] * layers,
 }
-_LINEAR = dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"), "gated_delta")
+_LINEAR = {
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"), "gated_delta"),
+    "glm5_next_text": "kimi_delta",
+}
 
 
 def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:
@@ -333,6 +338,8 @@ def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[
     mixers = _layer_mixers(reader, spec, family, layers, _LINEAR.get(family, ""))
     routed = _routing_layers(reader, family, layers)
     heads = _query_heads(reader, mixers)
+    if family == "grok-1" and reader.flag("residual_moe"):  # Grok 2: a dense MLP next to the experts
+        return [Layer(m, "both") for m in mixers]
     return [Layer(m, "moe" if r else "mlp", queries=n) for m, r, n in zip(mixers, routed, heads, strict=True)]
 
 

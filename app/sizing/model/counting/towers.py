@@ -5,20 +5,19 @@ Source: the image processors of the transformers library; the maximum tiles and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import EncoderPass, ImageInput, ModelArchitecture
 from app.sizing.model.counting.configuration import Config, Reader, find_text_part
-from app.sizing.model.counting.denoisers import (
-    add_blocks,
-    add_patch_embedding,
-    block_macs,
-    build_image_law,
-    build_sample_model,
+from app.sizing.model.counting.image_encoders import add_attention_pool
+from app.sizing.model.counting.speech import (
+    add_conformer,
+    add_dots3_encoder,
+    add_muse_encoder,
+    add_phi4_encoder,
 )
-from app.sizing.model.counting.encoders import class_count
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 
 PART = Part.ENCODER_TOWER
@@ -105,12 +104,6 @@ class Tower:
         into.add_vector("tower.norms", PART, norms * h + extra, every)
 
 
-def add_attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
-    """Add SigLIP's pooling head, in which one learned query attends to all patches."""
-    h, f = hidden_size, mlp_width
-    inventory.add_vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)
-
-
 MAX_IMAGE_TOKENS = 16_384  # maximum tokens of an image that is read at its own size
 
 
@@ -169,7 +162,7 @@ def _qwen2_input(tower: Tower) -> ImageInput:
 
 
 _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
-    "gemma3": _gemma3_input,
+    **dict.fromkeys(("gemma3", "shieldgemma2"), _gemma3_input),
     "gemma4": _gemma4_input,
     "llama4": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=_image_side(tower), max_tiles=16),
     "mllama": lambda tower: ImageInput(
@@ -198,7 +191,21 @@ _INPUT_BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "minicpmv": lambda tower: ImageInput(
         tower.patch_pixels, tile_pixels=448, max_tiles=9, tokens_per_tile=tower.outer_reader.size("query_num", 64)
     ),
-    **dict.fromkeys(("llava", "vipllava", "video_llava", "deepseek_vl", "paligemma"), _whole_image_input),
+    **dict.fromkeys(
+        ("llava", "vipllava", "video_llava", "deepseek_vl", "deepseek_vl_hybrid", "paligemma"), _whole_image_input
+    ),
+    "got_ocr2": lambda tower: ImageInput(
+        tower.patch_pixels,
+        tile_pixels=_image_side(tower) or 1024,
+        tokens_per_tile=tower.outer_reader.size("image_seq_length", 256),
+    ),
+    "idefics2": lambda tower: ImageInput(
+        tower.patch_pixels, tile_pixels=_image_side(tower) or 980, max_tiles=4, tokens_per_tile=64
+    ),
+    "molmo2": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=378, max_tiles=8),
+    "phi4_multimodal": lambda tower: ImageInput(
+        tower.patch_pixels, 2, tile_pixels=_image_side(tower) or 448, max_tiles=36
+    ),
     **dict.fromkeys(("mistral3", "lighton_ocr", "mistral_large4"), _mistral3_input),
     "qwen2_vl": _qwen2_input,
     "qwen2_5_vl": _qwen2_input,
@@ -216,107 +223,16 @@ def read_image_input(kind: str, tower: Tower) -> ImageInput:
     return _INPUT_BY_TYPE.get(kind, _native_size_input)(tower)
 
 
-def read_vit(config: Config, name: str) -> ModelArchitecture:
-    """ViT with a class token and a classifier.
-
-    Source: Dosovitskiy et al. 2020 (arXiv:2010.11929).
-    Check: ViT-B/16 with 1,000 classes.
-        >>> registered("google/vit-base-patch16-224").total_params
-        86567656
-    """
-    reader = Reader(config, "vit")
-    h, f, layers = reader.size("hidden_size"), reader.size("intermediate_size"), reader.size("num_hidden_layers")
-    patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
-    inventory = Inventory()
-    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
-    inventory.add_vector("class_and_positions", Part.EMBEDDING, h + ((side // patch) ** 2 + 1) * h)
-    add_blocks(inventory, h, f, layers)
-    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
-    classes = class_count(reader)
-    if reader.architecture_class.endswith("Model"):
-        inventory.add_linear("pooler", Part.HEAD, h, h, ONCE, bias=True, quantized=False, per=Per.NEVER)
-    else:
-        inventory.add_linear("classifier", Part.HEAD, h, classes, ONCE, bias=True, quantized=False, per=Per.NEVER)
-    law = build_image_law(
-        side,
-        patch,
-        extra_positions=1,
-        macs_per_position=block_macs(h, f, layers) + first,
-        hidden_size=h,
-        layers=layers,
-        fixed_macs=float(h * classes),
-    )
-    heads = reader.size("num_attention_heads")
-    return build_sample_model(name, "vit", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
-
-
-def read_dinov2(config: Config, name: str) -> ModelArchitecture:
-    """DINOv2: a ViT with two layer scales per block and, in the giant model, a gated MLP."""
-    reader = Reader(config, "dinov2")
-    h, layers = reader.size("hidden_size"), reader.size("num_hidden_layers")
-    patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
-    swiglu = reader.flag("use_swiglu_ffn")
-    f = h * reader.size("mlp_ratio", 4)
-    f = (int(f * 2 / 3) + 7) // 8 * 8 if swiglu else f
-    inventory = Inventory()
-    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
-    inventory.add_vector("class_mask_and_positions", Part.EMBEDDING, 2 * h + ((side // patch) ** 2 + 1) * h)
-    add_blocks(inventory, h, f, layers, gated=swiglu, extra=2 * h)
-    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
-    macs = block_macs(h, f, layers, gated=swiglu) + first
-    law = build_image_law(side, patch, extra_positions=1, macs_per_position=macs, hidden_size=h, layers=layers)
-    heads = reader.size("num_attention_heads")
-    return build_sample_model(name, "dinov2", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
-
-
-def read_clip(config: Config, name: str) -> ModelArchitecture:
-    """CLIP: a tower for images, a tower for texts, and a projection from each. A sample is an image."""
-    return _read_two_towers(config, name, "clip")
-
-
-def read_siglip(config: Config, name: str) -> ModelArchitecture:
-    """SigLIP: like CLIP, but with biases, a pooling head and no image projection."""
-    return _read_two_towers(config, name, "siglip")
-
-
-def _read_two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
-    clip, outer = family == "clip", Reader(config, family)
-    text = outer.nested_part("text_config", f"{family}_text_model")
-    vision = outer.nested_part("vision_config", f"{family}_vision_model")
-    h, f, layers = vision.size("hidden_size"), vision.size("intermediate_size"), vision.size("num_hidden_layers")
-    patch, side = vision.size("patch_size"), vision.size("image_size")
-    inventory = Inventory()
-    first = add_patch_embedding(
-        inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER
-    )
-    positions = (side // patch) ** 2
-    inventory.add_vector("positions", Part.ENCODER_TOWER, positions * h + (2 * h if clip else 0))
-    inventory.add_vector("outer_norms", Part.ENCODER_TOWER, 4 * h if clip else 2 * h)
-    add_blocks(inventory, h, f, layers, part=Part.ENCODER_TOWER)
-    if not clip:
-        add_attention_pool(inventory, h, f)
-    w, wide, deep = text.size("hidden_size"), text.size("intermediate_size"), text.size("num_hidden_layers")
-    inventory.add_table("embed_tokens", text.size("vocab_size"), w)
-    inventory.add_table("embed_positions", text.size("max_position_embeddings", 77 if clip else 64), w)
-    add_blocks(inventory, w, wide, deep)
-    inventory.add_vector("final_norm", Part.NORMS, 2 * w)
-    width = outer.size("projection_dim", 512) if clip else text.size("projection_size", w)
-    if clip:
-        inventory.add_linear("visual_projection", Part.ENCODER_TOWER, h, width, ONCE, quantized=False, per=Per.NEVER)
-    inventory.add_linear("text_projection", Part.HEAD, w, width, ONCE, bias=not clip, quantized=False, per=Per.NEVER)
-    inventory.add_vector("logit_scale", Part.OTHER, 1 if clip else 2)
-    pooled = 0.0 if clip else 2.0 * h * h  # keys and values of the pooling head
-    macs = block_macs(h, f, layers) + first + pooled
-    law = build_image_law(
-        side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers
-    )
-    heads = vision.size("num_attention_heads")
-    return build_sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+def _feature_layers(tower: Tower, usual: int = 1) -> int:
+    """Layers of the tower whose states the projector reads next to each other."""
+    outer = tower.outer_reader
+    layers = outer.find_value("vision_feature_layers") or outer.find_value("vision_feature_layer")
+    return usual if layers is None else len(layers) if isinstance(layers, list) else 1
 
 
 def add_llava_projector(tower: Tower) -> None:
     """Add two matrices with an activation between them."""
-    tower.add_projector_matrix("projector.1", tower.width, tower.text_width)
+    tower.add_projector_matrix("projector.1", tower.width * _feature_layers(tower), tower.text_width)
     tower.add_projector_matrix("projector.2", tower.text_width, tower.text_width)
 
 
@@ -328,11 +244,7 @@ def add_llava_next_projector(tower: Tower) -> None:
 
 def add_vipllava_projector(tower: Tower) -> None:
     """Add a norm over the states of several layers, then LLaVA's projector of them."""
-    outer = tower.outer_reader
-    layers = (
-        outer.find_value("vision_feature_layers") or outer.find_value("vision_feature_layer") or [-2, -5, -8, -11, 6]
-    )
-    wide = tower.width * (len(layers) if isinstance(layers, list) else 1)
+    wide = tower.width * _feature_layers(tower, 5)
     tower.add_vector("projector.norm", 2 * wide)
     tower.add_projector_matrix("projector.1", wide, tower.text_width)
     tower.add_projector_matrix("projector.2", tower.text_width, tower.text_width)
@@ -586,23 +498,10 @@ def _add_gemma4_tower(tower: Tower) -> None:
         _add_gemma4_audio(tower, audio)
 
 
-def _add_conformer(into: Inventory, width: int, layers: int, heads: int, kernel: int, channels: Sequence[int]) -> None:
-    """Add a conformer for speech: two half feed-forward parts around attention and a convolution."""
-    first, second = channels
-    attention, feed_forward, convolution = (
-        5 * width * width + width // heads,
-        2 * (8 * width * width + 2 * width),
-        3 * width * width + (kernel + 2) * width,
-    )
-    into.add_vector("audio.layers", PART, attention + feed_forward + convolution + 3 * width, tuple(range(layers)))
-    subsampling = 9 * first + first + 9 * first * second + second + second * 32 * width
-    into.add_vector("audio.subsampling", PART, subsampling)
-
-
 def _add_gemma4_audio(tower: Tower, audio: Reader) -> None:
     """Add the small model's encoder of speech."""
     width, out = audio.size("hidden_size", 1024), audio.size("output_proj_dims", 1536)
-    _add_conformer(
+    add_conformer(
         tower.inventory,
         width,
         audio.size("num_hidden_layers", 12),
@@ -630,7 +529,7 @@ def read_gemma3n_towers(config: Config, model: ModelArchitecture) -> ModelArchit
     if vision.config:
         into.add_vector("vision.encoder", PART, MOBILENET_V5_ELEMENTS)
     if audio.config:
-        _add_conformer(
+        add_conformer(
             into,
             audio.size("hidden_size", 1536),
             audio.size("conf_num_hidden_layers", 12),
@@ -647,7 +546,9 @@ def read_gemma3n_towers(config: Config, model: ModelArchitecture) -> ModelArchit
 
 
 def _add_glm_ocr_tower(tower: Tower) -> None:
-    """Add the tower of GLM-OCR: gated blocks with norms of queries and keys, and a merger three times as wide."""
+    """Add the tower of GLM-OCR: gated blocks with norms of queries and keys, and a merger, usually three times as
+    wide.
+    """
     merge, out = tower.reader.size("spatial_merge_size", 2), tower.reader.size("out_hidden_size", tower.text_width)
     tower.add_patch_embedding(bias=True, frames=tower.reader.size("temporal_patch_size", 2))
     tower.add_vector("norm", tower.width)
@@ -655,67 +556,8 @@ def _add_glm_ocr_tower(tower: Tower) -> None:
     tower.add_projector_matrix("downsample", tower.width * merge**2, out)
     tower.add_vector("merger.norm", 2 * out)
     tower.add_projector_matrix("merger.proj", out, out, bias=False)
-    tower.add_projector_matrix("merger.mlp", out, 3 * out, bias=False, copies=3)
-
-
-# Models that read images and speech, and the type of their vision tower.
-OMNI_TYPES = {
-    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker"), "qwen2_5_vl"),
-    **dict.fromkeys(("qwen3_omni_moe", "qwen3_omni_moe_thinker"), "qwen3_vl_moe"),
-}
-SPEECH_TYPES = frozenset({"voxtral", "voxtral_realtime", "glmasr", "qwen2_audio", "qwen3_asr", *OMNI_TYPES})
-
-
-def _speech_projector_size(kind: str, width: int, mlp: int, text: int) -> int:
-    """Elements of the projector from an encoder of speech to a text model of a width."""
-    match kind:
-        case "voxtral":
-            return mlp * text + text * text
-        case "glmasr":
-            return mlp * 2 * text + 2 * text * text + 3 * text
-        case "qwen3_asr" | "qwen3_omni_moe" | "qwen3_omni_moe_thinker":
-            return width * (width + 1) + (width + 1) * text
-    return (width + 1) * text
-
-
-def read_speech_tower(config: Config, model: ModelArchitecture) -> ModelArchitecture:
-    """The model with its encoder of speech: Whisper's, or Qwen3's with three convolutions over the spectrum."""
-    kind, outer = str(config.get("model_type")), Reader(config)
-    thinker = outer.nested_part("thinker_config")
-    audio = (thinker if thinker.config else outer).nested_part("audio_config")
-    width = audio.integer("d_model", 0) or audio.size("hidden_size", 1280)
-    mlp = audio.integer("encoder_ffn_dim", 0) or audio.size("intermediate_size", 4 * width)
-    layers = audio.integer("encoder_layers", 0) or audio.size("num_hidden_layers", 32)
-    bands, channels = audio.size("num_mel_bins", 128), audio.integer("downsample_hidden_size", 0)
-    into = Inventory()
-    if kind == "voxtral_realtime":
-        _add_realtime_encoder(into, outer, audio, model)
-        return replace(model, tensors=(*model.tensors, *into.tensors))
-    block = 4 * width * width + (9 if channels else 8) * width + 2 * width * mlp + mlp  # Whisper's keys have no bias
-    into.add_vector("speech.layers", PART, block, tuple(range(layers)))
-    if channels:
-        front = 9 * channels + 18 * channels**2 + 3 * channels + channels * (bands // 8) * width
-    else:
-        positions = 0 if kind == "glmasr" or kind in OMNI_TYPES else audio.integer("max_source_positions", 1500)
-        front = 3 * bands * width + 3 * width * width + 2 * width + positions * width
-    into.add_vector("speech.front", PART, front + 2 * width, ONCE)
-    text = audio.integer("output_dim", 0) or model.hidden_size
-    into.add_vector("speech.projector", PART, _speech_projector_size(kind, width, mlp, text), ONCE)
-    return replace(model, tensors=(*model.tensors, *into.tensors))
-
-
-def _add_realtime_encoder(into: Inventory, outer: Reader, audio: Reader, model: ModelArchitecture) -> None:
-    """Add the causal encoder of Voxtral Realtime, its projector of four positions at once, and the norms of its text
-    model, which adapt to the delay.
-    """
-    width, mlp = audio.size("hidden_size", 1280), audio.size("intermediate_size", 5120)
-    bands, inner = audio.size("num_mel_bins", 128), audio.size("num_attention_heads", 32) * audio.size("head_dim", 64)
-    block = 4 * width * inner + 2 * inner + 2 * width + 3 * width * mlp + 2 * width
-    into.add_vector("speech.layers", PART, block, tuple(range(audio.size("num_hidden_layers", 32))))
-    into.add_vector("speech.front", PART, 3 * bands * width + 3 * width * width + 3 * width)
-    text, joined = model.hidden_size, width * outer.size("downsample_factor", 4)
-    into.add_vector("speech.projector", PART, joined * text + text * text)
-    into.add_vector("delay_norms", Part.NORMS, 2 * 32 * text, tuple(range(model.num_layers)))
+    inner = tower.reader.size("projection_intermediate_size", 3 * out)
+    tower.add_projector_matrix("merger.mlp", out, inner, bias=False, copies=3)
 
 
 def _add_ernie_vl_tower(tower: Tower) -> None:
@@ -747,8 +589,153 @@ def _add_ernie_vl_tower(tower: Tower) -> None:
         tower.inventory.add_vector("image_router.correction_bias", Part.ROUTER, experts, every)
 
 
+def _add_plain_siglip_tower(tower: Tower) -> None:
+    """Add a SigLIP tower that reads images at their own size, without learned positions."""
+    tower.add_patch_embedding(bias=True)
+    tower.add_vector("post_norm", 2 * tower.width)
+    tower.add_blocks()
+
+
+def _add_idefics2_tower(tower: Tower) -> None:
+    """Add a SigLIP tower, a gated projector as wide as the text model's MLP, and the resampler: learned queries that
+    attend to the patches.
+    """
+    text, h = Reader(find_text_part(tower.config)[0], nested=True), tower.text_width
+    resampler = tower.outer_reader.nested_part("perceiver_config", "idefics2_perceiver")
+    depth, size = resampler.size("resampler_depth", 3), resampler.size("resampler_head_dim", 96)
+    queries, keys = resampler.size("resampler_n_heads", 16) * size, resampler.size("num_key_value_heads", 4) * size
+    _add_siglip_tower(tower)
+    inner = text.size("intermediate_size")
+    tower.add_projector_matrix("projector.up_and_gate", tower.width, inner, bias=False, copies=2)
+    tower.add_projector_matrix("projector.down", inner, h, bias=False)
+    tower.add_vector("resampler.latents_and_norms", (resampler.size("resampler_n_latents", 64) + 3 * depth + 1) * h)
+    for role, inputs, outputs in (
+        ("q_and_o", h, queries),
+        ("k_and_v", h, keys),
+        ("mlp.up_and_gate", h, 4 * h),
+    ):
+        tower.add_projector_matrix(f"resampler.{role}", inputs, outputs, bias=False, copies=2 * depth)
+    tower.add_projector_matrix("resampler.mlp.down", 4 * h, h, bias=False, copies=depth)
+
+
+def _add_molmo2_tower(tower: Tower) -> None:
+    """Add the tower of Molmo 2, an attention that pools patches of several layers' states, and a gated projector."""
+    adapter, width = tower.outer_reader.nested_part("adapter_config", "molmo2_adapter"), tower.width
+    layers = adapter.find_value("vision_feature_layer") or adapter.find_value("vit_layers")
+    wide = width * (len(layers) if isinstance(layers, list) else 2)
+    inner = adapter.size("num_attention_heads", tower.heads) * adapter.size("head_dim", width // tower.heads)
+    bias, mlp = adapter.flag("attention_bias!"), adapter.size("intermediate_size", 18944)
+    tower.add_patch_embedding(bias=True)
+    tower.add_vector("positions", tower.reader.size("num_position_embeddings", 729) * width)
+    tower.add_blocks()
+    tower.add_projector_matrix("pooling.qkv", wide, inner, bias=bias, copies=3)
+    tower.add_projector_matrix("pooling.o_proj", inner, width, bias=bias)
+    tower.add_projector_matrix("projector.up_and_gate", width, mlp, bias=False, copies=2)
+    tower.add_projector_matrix("projector.down", mlp, adapter.size("text_hidden_size", tower.text_width), bias=False)
+
+
+def _add_cosmos3_edge_tower(tower: Tower) -> None:
+    """Add a SigLIP 2 tower and a projector of concatenated patches, each of which is normalized first."""
+    wide = tower.width * tower.reader.size("spatial_merge_size", 2) ** 2
+    inner = tower.outer_reader.size("projector_hidden_size", 11520)
+    tower.add_patch_embedding(bias=True)
+    tower.add_vector("positions_and_norms", (tower.reader.size("num_patches", 256) + 4) * tower.width)
+    tower.add_blocks()
+    tower.add_projector_matrix("projector.1", wide, inner)
+    tower.add_projector_matrix("projector.2", inner, tower.text_width)
+
+
+def _add_minicpm4_tower(tower: Tower) -> None:
+    """Add a SigLIP tower with a block in its middle that merges patches, and the mergers in front of the text model."""
+    outer, wide = tower.outer_reader, 4 * tower.width
+    times = outer.size("merger_times", 1)
+    tower.layers -= outer.flag("drop_vision_last_layer")
+    _add_siglip_tower(tower)
+    tower.add_projector_matrix("window_merger.attn", tower.width, tower.width, copies=4)
+    tower.add_vector("window_merger.norms", 2 * tower.width + 2 * wide)
+    tower.add_projector_matrix("window_merger.1", wide, 4 * wide)
+    tower.add_projector_matrix("window_merger.2", 4 * wide, tower.width)
+    tower.add_vector("merger.norms", 2 * times * wide)
+    tower.add_projector_matrix("merger.1", wide, wide, copies=times)
+    if times > 1:
+        tower.add_projector_matrix("merger.between", wide, tower.width, copies=times - 1)
+    tower.add_projector_matrix("merger.2", wide, tower.text_width)
+
+
+def _add_sam_tower(tower: Tower, reader: Reader) -> int:
+    """Add SAM's tower: learned positions, relative positions of windows and of the whole image in every block, and a
+    neck of two convolutions. Returns the channels of the neck.
+    """
+    width, layers = reader.size("hidden_size", 768), reader.size("num_hidden_layers", 12)
+    mlp, patch = reader.size("mlp_dim", 4 * width), reader.size("patch_size", 16)
+    side, size = reader.size("image_size", 1024) // patch, width // reader.size("num_attention_heads", 12)
+    whole = reader.find_value("global_attn_indexes")
+    full = len(whole) if isinstance(whole, list) else 4
+    window, out = reader.size("window_size", 14), reader.size("output_channels", 256)
+    block = 4 * width * width + 4 * width + 2 * width * mlp + mlp + width + 4 * width
+    relative = 2 * size * (full * (2 * side - 1) + (layers - full) * (2 * window - 1))
+    tower.add_vector("sam.blocks", layers * block + relative)
+    tower.add_vector("sam.front", 3 * patch**2 * width + width + side**2 * width)
+    tower.add_vector("sam.neck", width * out + 9 * out * out + 4 * out)
+    return out
+
+
+def _add_got_ocr_tower(tower: Tower) -> None:
+    """Add SAM's tower, two convolutions that halve the image, and one matrix."""
+    out, width = _add_sam_tower(tower, tower.reader), tower.text_width
+    tower.add_vector("projector.convolutions", 9 * 2 * out * out + 9 * 2 * out * 4 * out)
+    tower.add_projector_matrix("projector", 4 * out, width)
+
+
+def _add_deepseek_hybrid_tower(tower: Tower) -> None:
+    """Add a SigLIP tower, SAM's tower for the image in high resolution, and the aligner of both."""
+    high = tower.outer_reader.nested_part("high_res_vision_config", "sam_vision_model")
+    _add_siglip_tower(tower)
+    out, half = _add_sam_tower(tower, high), tower.text_width // 2
+    again = high.size("hidden_size", 768) * out + 9 * out * out + 4 * out  # the neck for the states of an earlier layer
+    tower.add_vector("high_res.neck_and_projector", again + 9 * 2 * out * out + 9 * 2 * out * 4 * out + 1)
+    tower.add_projector_matrix("aligner.vision", tower.width, half)
+    tower.add_projector_matrix("aligner.high_res", 4 * out, half)
+    tower.add_projector_matrix("aligner", tower.text_width, tower.text_width)
+
+
+def _add_dots3_tower(tower: Tower) -> None:
+    """Add the tower of dots3, whose later blocks route each patch to two of several experts as wide as half of the
+    dense MLP, and its encoder of speech.
+    """
+    reader, width = tower.reader, tower.width
+    merge = reader.size("adapter_merge_size", 2)
+    routed = [i for i, kind in enumerate(reader.layer_list("mlp_layer_types", tower.layers) or []) if kind == "sparse"]
+    counts, most = reader.nested_part("per_layer_config"), reader.size("num_local_experts", 64)
+    experts = [counts.nested_part(str(i)).integer("num_local_experts", most) for i in routed]
+    resting = sum(experts) - len(routed) * reader.size("num_experts_per_tok", 2)
+    tower.add_patch_embedding(bias=True)
+    tower.add_vector("norms", 4 * width)
+    tower.add_blocks(
+        attention_bias=False, out_bias=False, mlp_bias=False, gated=True, norms=2, extra=2 * (width // tower.heads)
+    )
+    expert = 3 * width * reader.size("moe_intermediate_size", 2112)
+    tower.add_vector("experts_not_chosen_and_routers", resting * expert + sum(experts) * width)
+    add_patch_merger(tower, merge, reader.size("adapter_out_dim", tower.text_width))
+    audio = tower.outer_reader.nested_part("audio_config", "dots3_note_audio_encoder")
+    if audio.config:
+        add_dots3_encoder(tower.inventory, audio, tower.text_width)
+
+
+def _add_phi4_tower(tower: Tower) -> None:
+    """Add a SigLIP tower with its pooling head, two learned separators, and two matrices."""
+    _add_siglip_tower(tower)
+    add_attention_pool(tower.inventory, tower.width, tower.mlp_width)
+    tower.add_vector("separators", 2 * tower.width)
+    add_llava_projector(tower)
+    audio = tower.outer_reader.nested_part("audio_config", "phi4_multimodal_audio")
+    if audio.config:
+        add_phi4_encoder(tower.inventory, audio, tower.text_width)
+
+
 def _add_muse_tower(tower: Tower) -> None:
-    merge, adapter = tower.reader.size("merge_size", 2), tower.reader.size("adapter_size", 4096)
+    merge = tower.reader.size("merge_size", 2)
+    adapter = tower.reader.size("projector_hidden_size", tower.reader.size("adapter_size", 4096))
     tower.add_patch_embedding(bias=False, frames=tower.reader.size("patch_temporal", 2))
     tower.add_vector("positions", tower.reader.size("max_position_embeddings", 1024) * tower.width)
     tower.add_vector("pre_and_post_norm", 4 * tower.width)
@@ -756,6 +743,9 @@ def _add_muse_tower(tower: Tower) -> None:
     tower.add_projector_matrix("adapter.1", tower.width * merge**2, adapter, bias=False)
     tower.add_projector_matrix("adapter.2", adapter, adapter, bias=False)
     tower.add_projector_matrix("projector", adapter, tower.text_width, bias=False)
+    audio = tower.outer_reader.nested_part("audio_config", "muse_spark_audio")
+    if audio.config:
+        add_muse_encoder(tower.inventory, audio, tower.text_width)
 
 
 def _add_phi3_v_tower(tower: Tower) -> None:
@@ -801,7 +791,18 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "kimi_k25": (_add_moonvit_tower, None),
     "kimi_k3": (_add_moonvit_tower, None),
     "gemma4": (_add_gemma4_tower, None),
-    "muse_glimmer": (_add_muse_tower, None),
+    **dict.fromkeys(("muse_glimmer", "muse_spark"), (_add_muse_tower, None)),
+    "phi4_multimodal": (_add_phi4_tower, None),
+    "dots3_note": (_add_dots3_tower, None),
+    "idefics2": (_add_idefics2_tower, None),
+    "video_llama_3": (_add_plain_siglip_tower, add_llava_projector),
+    "molmo2": (_add_molmo2_tower, None),
+    "cosmos3_edge": (_add_cosmos3_edge_tower, None),
+    "cosmos3_omni": (_add_qwen3_vl_tower, None),
+    **dict.fromkeys(("minicpmv4_6", "minicpmv4_7"), (_add_minicpm4_tower, None)),
+    "got_ocr2": (_add_got_ocr_tower, None),
+    "deepseek_vl_hybrid": (_add_deepseek_hybrid_tower, None),
+    "shieldgemma2": (None, add_gemma3_projector),
     "phi3_v": (_add_phi3_v_tower, None),
     "minicpmv": (_add_minicpm_tower, None),
     "exaone4_5": (_add_exaone_tower, None),
@@ -809,7 +810,7 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "glm4v_moe": (_add_glm4v_tower, None),
     "glm46v": (_add_glm4v_tower, None),
     "glmga": (_add_glm4v_tower, None),
-    "glm_ocr": (_add_glm_ocr_tower, None),
+    **dict.fromkeys(("glm_ocr", "glm5_next"), (_add_glm_ocr_tower, None)),
     "lfm2_vl": (_add_lfm2_vl_tower, None),
     "ernie4_5_vl_moe": (_add_ernie_vl_tower, None),
     "ernie4_5_moe_vl": (_add_ernie_vl_tower, None),
@@ -835,7 +836,9 @@ _DEFAULT_TYPE = {
     "llava_next": "clip_vision_model",
     "llava_onevision": "siglip_vision_model",
     **dict.fromkeys(("llava_next_video", "vipllava", "video_llava"), "clip_vision_model"),
-    **dict.fromkeys(("aya_vision", "cohere2_vision", "deepseek_vl"), "siglip_vision_model"),
+    **dict.fromkeys(
+        ("aya_vision", "cohere2_vision", "deepseek_vl", "deepseek_vl_hybrid", "shieldgemma2"), "siglip_vision_model"
+    ),
     "mistral3": "pixtral",
     "llama4": "llama4_vision_model",
     "mllama": "mllama_vision_model",
