@@ -440,7 +440,10 @@ def more_redundancy(body: Body, chance: random.Random) -> Pair | None:
 
 
 def more_choice(body: Body, chance: random.Random) -> Pair | None:
-    """A longer list of allowed hardware, software, providers or ways to pay."""
+    """A longer list of allowed hardware, software, providers or ways to pay.
+
+    Both requests count prices of the same age: without a maximum age, old prices count only where nothing else is sold.
+    """
     served = body["workload"]["phase"] == "inference"
     names = list(ALLOWED) if served else ["accelerators", "providers", "vendors", "engines", "pricing_models"]
     name = chance.choice(names)
@@ -449,6 +452,8 @@ def more_choice(body: Body, chance: random.Random) -> Pair | None:
         return None
     drawn = chance.sample(values, chance.randint(2, min(6, len(values))))
     few = drawn[: chance.randint(1, len(drawn) - 1)]
+    if name in ("accelerators", "providers", "vendors"):
+        body = with_limits(body, max_price_age_days=Assumptions().stale_price_days)
     return Pair(f"more {name}", with_limits(body, **{name: sorted(drawn)}), with_limits(body, **{name: sorted(few)}))
 
 
