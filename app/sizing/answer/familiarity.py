@@ -161,7 +161,7 @@ def _passed_row(question: Question, contenders: Contenders, first: int, second: 
     use, assumed = contenders.use, question.assumptions
     less = ~is_used_enough(use, known[first], assumed)
     share = np.where(less, tie_share(use, assumed), assumed.near_tie_share)
-    less |= use.unmeasured & ~use.unmeasured[first]
+    less |= use.unmeasured & ~use.unmeasured[first] & (known <= known[first])
     same = np.flatnonzero(less & (contenders.accelerator == contenders.accelerator[first]))
     rivals = [int(same[np.argmin(score[same])])] if len(same) else []
     rivals += [second] if second is not None and less[second] else []

@@ -153,8 +153,9 @@ def familiar_per_accelerator(
 ) -> Codes:
     """For each accelerator type, the best near tie of its best row that has about as much published use as any.
 
-    Of these, rows with published results come before others within the share of a near tie, then the faster one of
-    equally good rows, and of equally fast ones the row with the lowest `tie` key.
+    That is the faster one of equally good rows, and of equally fast ones the row with the lowest `tie` key. If it has
+    no published results, the next row with some and no fewer recipes takes its place within the share of a near tie,
+    unless it is slower by more than the error of a prediction.
 
     Parameters:
         accelerator: accelerator type of every row.
@@ -172,15 +173,22 @@ def familiar_per_accelerator(
     most = np.zeros(len(row_of))
     np.maximum.at(most, accelerator[near], use.recipes[near])
     enough = is_used_enough(use, most[accelerator], assumed)
-    rows, keeps_best = np.flatnonzero(near & enough), enough[best] & ~use.unmeasured[best]
-    leads = np.full(len(row_of), np.inf)
-    np.minimum.at(leads, accelerator[rows], score[rows])
-    doubtful = use.unmeasured | (score > leads[accelerator] * (1 + assumed.near_tie_share))
-    ties = ranking_key(measures.latency_s[rows]), ranking_key(score[rows])
-    order = rows[np.lexsort((tie[rows], *ties, doubtful[rows], accelerator[rows]))]
+    rows, keeps_best, latency_s = np.flatnonzero(near & enough), enough[best], measures.latency_s
+    ties = ranking_key(latency_s[rows]), ranking_key(score[rows])
+    order = rows[np.lexsort((tie[rows], *ties, accelerator[rows]))]
     types, first = np.unique(accelerator[order], return_index=True)
     row_of[types] = order[first]
-    return np.where(keeps_best, best, row_of[accelerator[best]])
+    row_of[accelerator[best]] = np.where(keeps_best, best, row_of[accelerator[best]])
+    lead = row_of[accelerator]
+    with np.errstate(invalid="ignore"):
+        proven = use.unmeasured[lead] & ~use.unmeasured & (score <= score[lead] * (1 + assumed.near_tie_share))
+        proven &= latency_s <= latency_s[lead] * (1 + assumed.no_result_saving)
+        proven &= use.recipes >= use.recipes[lead]
+    order = order[proven[order]]
+    types, first = np.unique(accelerator[order], return_index=True)
+    row_of[types] = order[first]
+    taken: Codes = row_of[accelerator[best]]
+    return taken
 
 
 def familiar_first(score: Column, usd: Column, use: PublishedUse, assumed: Assumptions) -> Codes:
@@ -206,7 +214,8 @@ def familiar_first(score: Column, usd: Column, use: PublishedUse, assumed: Assum
     near = near_ties(score, usd, score[:1], usd[:1], tie_share(use.take(np.arange(1)), assumed))
     used = near & is_used_enough(use, use.recipes[near].max(initial=0.0), assumed)
     pick, share = int(np.argmax(used)), assumed.near_tie_share
-    proven = used & ~use.unmeasured & near_ties(score, usd, score[[pick]], usd[[pick]], np.array([share]))
+    proven = used & ~use.unmeasured & (use.recipes >= use.recipes[pick])
+    proven &= near_ties(score, usd, score[[pick]], usd[[pick]], np.array([share]))
     pick = int(np.argmax(proven)) if use.unmeasured[pick] and proven.any() else pick
     close = np.where(used & (score <= score[0] * (1 + share)) & ~np.isnan(usd), usd, np.inf)
     if close.min() < usd[pick] * (1 - share):
