@@ -35,7 +35,7 @@ from calibration.calibrate import seeded_catalog
 Body = dict[str, Any]
 
 TOLERANCE = 0.005  # relative difference in cost that counts as equal
-NEAR_TIE = Assumptions().no_recipe_saving  # largest relative difference in cost that published use may outweigh
+NEAR_TIE = Assumptions().no_result_saving  # largest relative difference in cost that published use may outweigh
 CLIFF = 1.3  # ratio of costs above which a small step is a cliff
 SMALL_STEP = 1.05  # the small step
 ROUNDING = 1e-6  # difference between probabilities that counts as equal
@@ -440,7 +440,10 @@ def more_redundancy(body: Body, chance: random.Random) -> Pair | None:
 
 
 def more_choice(body: Body, chance: random.Random) -> Pair | None:
-    """A longer list of allowed hardware, software, providers or ways to pay."""
+    """A longer list of allowed hardware, software, providers or ways to pay.
+
+    Both requests count prices of the same age: without a maximum age, old prices count only where nothing else is sold.
+    """
     served = body["workload"]["phase"] == "inference"
     names = list(ALLOWED) if served else ["accelerators", "providers", "vendors", "engines", "pricing_models"]
     name = chance.choice(names)
@@ -449,6 +452,8 @@ def more_choice(body: Body, chance: random.Random) -> Pair | None:
         return None
     drawn = chance.sample(values, chance.randint(2, min(6, len(values))))
     few = drawn[: chance.randint(1, len(drawn) - 1)]
+    if name in ("accelerators", "providers", "vendors"):
+        body = with_limits(body, max_price_age_days=Assumptions().stale_price_days)
     return Pair(f"more {name}", with_limits(body, **{name: sorted(drawn)}), with_limits(body, **{name: sorted(few)}))
 
 
@@ -583,7 +588,7 @@ def is_near_tie(runner: PairRunner, compared: Compared) -> bool:
     Such an option may cost more than the cheapest one by the share of a near tie. Without it, the relation must hold.
     """
     pair = compared.pair
-    by_cost = {"near_tie_share": 0.0, "no_recipe_saving": 0.0}
+    by_cost = {"near_tie_share": 0.0, "no_recipe_saving": 0.0, "no_result_saving": 0.0}
     exact = [{**body, "assumptions": by_cost} for body in (pair.less, pair.more)]
     again = compare_pair(runner, replace(pair, less=exact[0], more=exact[1]))
     near = not compared.costs_more_by(NEAR_TIE)

@@ -40,6 +40,13 @@ def test_a_sample_of_pairs_keeps_every_relation(
     assert "violations: none" in capsys.readouterr().out
 
 
+def test_a_choice_of_hardware_counts_prices_of_one_age() -> None:
+    """A maker whose only prices are old is answered with them; beside makers with new prices, it is not."""
+    pairs = [p for p in islice(random_pairs(random.Random(3)), 800) if p.relation in ("more vendors", "more providers")]
+    ages = [body["constraints"]["max_price_age_days"] for p in pairs for body in (p.less, p.more)]
+    assert ages and len({*ages}) == 1
+
+
 def test_a_violation_is_a_lower_cost_beyond_rounding() -> None:
     assert not Compared(PAIR, CHEAP, replace(CHEAP, usd=1.995)).is_violated
     assert Compared(PAIR, CHEAP, replace(CHEAP, usd=1.98)).is_violated

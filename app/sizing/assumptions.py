@@ -306,6 +306,7 @@ class Assumptions:
     # Near ties
     near_tie_share: float = ROW
     no_recipe_saving: float = ROW
+    no_result_saving: float = ROW
     few_recipes: float = ROW
     published_use_ratio: float = ROW
     # Confidence in a prediction

@@ -401,17 +401,21 @@ class Catalog:
         stacks = all_stacks(self.accelerators, self.documents)
         keys = [s.key for s in stacks]
         once, which = distinct_stacks([StackKey(*key) for key in keys])
+        streams = [s.phase == records.SERVING for s in stacks]
+        pool = self.evidence_pools[SERVING]
+        unmeasured = pool.lacks_results([(engine_named(s.engine).base_engine(), s.family) for s in stacks])
         columns = stack_columns(
             stacks,
-            self.achieved_coefficients(keys, fitted=[s.phase == records.SERVING for s in stacks]),
+            self.achieved_coefficients(keys, fitted=streams),
             which,
+            np.array(streams, bool) & unmeasured,
             accelerators=self.accelerator_index,
             engines=index_by_name(self.engines),
             families=self.family_index,
             formats=self.format_index,
             phases=index_by_name(self.phases),
         )
-        return columns, self.evidence_pools[SERVING].index_stacks(once)
+        return columns, pool.index_stacks(once)
 
     def achieved_coefficients(
         self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None

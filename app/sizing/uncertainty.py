@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns
+from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.evidence import CATEGORICAL_WEIGHTS, NUMERIC_WEIGHTS, Compared, runtime_and_family, stack_attribute
 from app.sizing.formula import formula
 from app.sizing.hardware.achieved import kernels_of
@@ -237,6 +237,11 @@ class EvidencePool:
             name: np.array([stack_attribute(name, *key) for key in self._stacks], object) for name in STACK_WORDS
         }
         self._known: dict[StackKey, Column] = {}
+
+    def lacks_results(self, stacks: Sequence[tuple[str, str]]) -> Mask:
+        """Whether no source has results of each engine on its hardware family."""
+        known = {(key.engine, key.family) for key in self._stacks}
+        return np.array([pair not in known for pair in stacks], bool)
 
     def index_stacks(self, stacks: Sequence[StackKey]) -> EvidenceIndex:
         """Distances from these stacks to every measured stack."""

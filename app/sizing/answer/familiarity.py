@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, at
-from app.sizing.decisions.ranking import tie_share
+from app.sizing.decisions.ranking import PublishedUse, is_used_enough, tie_share
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.published_use import covers_task, published_recipes
@@ -34,13 +35,25 @@ class Contenders:
     score: Column  # smaller is better
     user_converts: Mask | None = None  # whether the user converts the weights; None: never
     starts_adapters: Mask | None = None  # whether a known start command serves the LoRA adapters; None: there are none
+    unmeasured: Mask | None = None  # whether no source has results; None: every option has some
 
     @classmethod
     def of(cls, search: Search[InferenceWorkload], plans: Plans, score: Column) -> Contenders:
         """The options of a service."""
         adapts = loaded_adapters(search.workload.model) is not None
         starts = search.catalog.starts_adapters[plans.engine] if adapts else None
-        return cls(plans.accelerator, plans.engine, plans.published_recipes, score, plans.user_converts, starts)
+        use = plans.published_use
+        return cls(plans.accelerator, plans.engine, use.recipes, score, plans.user_converts, starts, use.unmeasured)
+
+    @property
+    def use(self) -> PublishedUse:
+        """Published use of every option."""
+        none = np.zeros(len(self.published_recipes), bool)
+        return PublishedUse(self.published_recipes, none if self.unmeasured is None else self.unmeasured)
+
+    def tie_share(self, row: int, assumed: Assumptions) -> float:
+        """Share by which others may be worse than an option and still tie with it."""
+        return float(tie_share(self.use, assumed)[row])
 
     def lacks(self, row: int) -> str:
         """Why an option has no recipes although its engine may have some, as text; empty without such a reason."""
@@ -89,11 +102,15 @@ def explain_published_use(
         one, other = (contenders.name(row, search, engine_only=bool(same)) for row in (first, passed))
         other += " on the same accelerators" if same else ""
         less = difference_words(_worse(contenders, passed, first), search.question.objective)
-        count = format_number(known[passed])
-        lacks = contenders.lacks(passed) or f"has {count}"
+        lacks = contenders.lacks(passed) or f"has {format_number(known[passed])}"
+        assumed, use = search.question.assumptions, contenders.use
+        share, why = contenders.tie_share(passed, assumed), PASSED
+        if is_used_enough(use, known[first], assumed)[passed]:
+            share, why = assumed.near_tie_share, "the one whose engine has published results ranks first"
+        lacks += " and no published result on this hardware family" if use.unmeasured[passed] else ""
         text = (
             f"{one} has {_recipes(known[first])} for {task}; {other} is {less} but {lacks}. Of two options that differ "
-            f"by at most {percent(float(tie_share(known[passed], search.question.assumptions)))}, {PASSED}."
+            f"by at most {percent(share)}, {why}."
         )
         return Reason("published_use", text, "published_recipes", at(known, first), "recipes")
     if search.question.constraints.engines:
@@ -116,7 +133,7 @@ def _mainstream(search: Search[Workload], task: str | None, contenders: Contende
     known = np.where(np.isfinite(contenders.score), known, 0.0)
     far_more = max(known[first], known.max() / assumed.published_use_ratio**2) * assumed.published_use_ratio
     (more,) = np.nonzero(known >= far_more)
-    near, own = float(tie_share(known[first], assumed)), int(known[first])
+    near, own = contenders.tie_share(first, assumed), int(known[first])
     text = f"{contenders.name(first, search)} has {_recipes(own)} for {task}. "
     if len(more):
         best = int(more[np.argmin(contenders.score[more])])
@@ -141,8 +158,10 @@ def _mainstream(search: Search[Workload], task: str | None, contenders: Contende
 def _passed_row(question: Question, contenders: Contenders, first: int, second: int | None) -> int | None:
     """Row of the better option that the first one passes: the next type, or another engine on the same type."""
     known, score = contenders.published_recipes, contenders.score
-    share = tie_share(known, question.assumptions)
-    less = contenders.published_recipes * question.assumptions.published_use_ratio < contenders.published_recipes[first]
+    use, assumed = contenders.use, question.assumptions
+    less = ~is_used_enough(use, known[first], assumed)
+    share = np.where(less, tie_share(use, assumed), assumed.near_tie_share)
+    less |= use.unmeasured & ~use.unmeasured[first] & (known <= known[first])
     same = np.flatnonzero(less & (contenders.accelerator == contenders.accelerator[first]))
     rivals = [int(same[np.argmin(score[same])])] if len(same) else []
     rivals += [second] if second is not None and less[second] else []
@@ -168,7 +187,7 @@ def _why_first(search: Search[Workload], contenders: Contenders, first: int) -> 
         return "It ranks first because no option with published recipes meets the limits."
     best = int(known[np.argmin(contenders.score[known])])
     worse, named = _worse(contenders, best, first), contenders.name(best, search)
-    near = float(tie_share(contenders.published_recipes[first], search.question.assumptions))
+    near = contenders.tie_share(first, search.question.assumptions)
     if worse <= near:
         return f"The closest option with published recipes is {named}."
     return f"It ranks first because no option with published recipes comes within {percent(near)}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import LEAST_PER_S, Codes, Column, Mask
+from app.sizing.columns import LEAST_PER_S, Codes, Column, Columns, Mask
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.formula import formula
 from app.sizing.question import Objective
@@ -95,19 +96,41 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
     return order[first]
 
 
-def tie_share(recipes: Column, assumed: Assumptions) -> Column:
+@dataclass(frozen=True, slots=True)
+class PublishedUse(Columns):
+    """Published use of the stack of every row: recipes for the work, and results on the hardware family."""
+
+    recipes: Column  # published recipes
+    unmeasured: Mask  # whether no source has results of the stack
+
+    @classmethod
+    def measured(cls, *recipes: float) -> PublishedUse:
+        """Stacks with results."""
+        return cls(np.array(recipes), np.zeros(len(recipes), bool))
+
+
+def tie_share(use: PublishedUse, assumed: Assumptions) -> Column:
     """Share by which others may be worse than these rows and still tie with them.
 
     It falls from the saving that a stack without recipes needs to the share of a near tie, the more recipes there are.
+    A stack without published results needs at least the saving that the error of its prediction may amount to.
 
-    Parameters:
-        recipes: published recipes of the stack of every row.
-    Check: without recipes, with ten and with 90.
-        >>> tie_share(np.array([0.0, 10.0, 90.0]), Assumptions()).round(3).tolist()
+    Check: without recipes, with ten and with 90; and with 90 recipes but no result.
+        >>> tie_share(PublishedUse.measured(0, 10, 90), Assumptions()).round(3).tolist()
         [0.25, 0.15, 0.07]
+        >>> tie_share(PublishedUse(np.array([90.0]), np.array([True])), Assumptions()).round(3).tolist()
+        [0.35]
     """
     share, most = assumed.near_tie_share, max(assumed.near_tie_share, assumed.no_recipe_saving)
-    return share + (most - share) / (1 + recipes / assumed.few_recipes)
+    falling = share + (most - share) / (1 + use.recipes / assumed.few_recipes)
+    return np.where(use.unmeasured, np.maximum(falling, assumed.no_result_saving), falling)
+
+
+def is_used_enough(use: PublishedUse, most: Column, assumed: Assumptions) -> Mask:
+    """Whether rows have about as much published use as the row with most; without results, rows need closer to it."""
+    ratio = assumed.published_use_ratio
+    enough: Mask = use.recipes * np.where(use.unmeasured, math.sqrt(ratio), ratio) >= most
+    return enough
 
 
 def near_ties(score: Column, usd: Column, best_score: Column, best_usd: Column, share: Column) -> Mask:
@@ -123,61 +146,77 @@ def familiar_per_accelerator(
     best: Codes,
     score: Column,
     measures: Measures,
-    recipes: Column,
+    use: PublishedUse,
     assumed: Assumptions,
     *,
     tie: Column,
 ) -> Codes:
-    """For each accelerator type, the best near tie of its best row that has about as much published use as any, the
-    faster one of equally good rows, and of equally fast ones the row with the lowest `tie` key.
+    """For each accelerator type, the best near tie of its best row that has about as much published use as any.
+
+    That is the faster one of equally good rows, and of equally fast ones the row with the lowest `tie` key. If it has
+    no published results, the next row with some and no fewer recipes takes its place within the share of a near tie,
+    unless it is slower by more than the error of a prediction.
 
     Parameters:
         accelerator: accelerator type of every row.
         best: the best row of each type.
         score: score of every row; smaller is better.
         measures: measures of every row.
-        recipes: published recipes of the stack of every row.
+        use: published use of the stack of every row.
         assumed: assumptions, with the share of a near tie and the ratio from which one stack is more used.
         tie: stable key of every row, smaller first.
     """
     row_of = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     row_of[accelerator[best]] = best
     own, usd = row_of[accelerator], measures.usd
-    near = (own >= 0) & near_ties(score, usd, score[own], usd[own], tie_share(recipes[own], assumed))
+    near = (own >= 0) & near_ties(score, usd, score[own], usd[own], tie_share(use.take(own), assumed))
     most = np.zeros(len(row_of))
-    np.maximum.at(most, accelerator[near], recipes[near])
-    rows = np.flatnonzero(near & (recipes * assumed.published_use_ratio >= most[accelerator]))
-    keeps_best = recipes[best] * assumed.published_use_ratio >= most[accelerator[best]]
-    ties = measures.latency_s, score
-    order = rows[np.lexsort((tie[rows], *(ranking_key(values[rows]) for values in ties), accelerator[rows]))]
+    np.maximum.at(most, accelerator[near], use.recipes[near])
+    enough = is_used_enough(use, most[accelerator], assumed)
+    rows, keeps_best, latency_s = np.flatnonzero(near & enough), enough[best], measures.latency_s
+    ties = ranking_key(latency_s[rows]), ranking_key(score[rows])
+    order = rows[np.lexsort((tie[rows], *ties, accelerator[rows]))]
     types, first = np.unique(accelerator[order], return_index=True)
     row_of[types] = order[first]
-    return np.where(keeps_best, best, row_of[accelerator[best]])
+    row_of[accelerator[best]] = np.where(keeps_best, best, row_of[accelerator[best]])
+    lead = row_of[accelerator]
+    with np.errstate(invalid="ignore"):
+        proven = use.unmeasured[lead] & ~use.unmeasured & (score <= score[lead] * (1 + assumed.near_tie_share))
+        proven &= latency_s <= latency_s[lead] * (1 + assumed.no_result_saving)
+        proven &= use.recipes >= use.recipes[lead]
+    order = order[proven[order]]
+    types, first = np.unique(accelerator[order], return_index=True)
+    row_of[types] = order[first]
+    taken: Codes = row_of[accelerator[best]]
+    return taken
 
 
-def familiar_first(score: Column, usd: Column, recipes: Column, assumed: Assumptions) -> Codes:
+def familiar_first(score: Column, usd: Column, use: PublishedUse, assumed: Assumptions) -> Codes:
     """Order of rows that are given best first: of the near ties of the first row, the best comes first that has about
     as much published use as any, or a much cheaper one that is about as good.
 
     Check: the third row has more published use and costs 4 % more than the first; the fourth has most and costs 10 %
     more. A first row with one recipe gives way even to the fourth.
         >>> score = np.array([100.0, 102.0, 104.0, 110.0])
-        >>> familiar_first(score, score, np.array([90.0, 0.0, 900.0, 9000.0]), Assumptions()).tolist()
+        >>> familiar_first(score, score, PublishedUse.measured(90, 0, 900, 9000), Assumptions()).tolist()
         [2, 0, 1, 3]
-        >>> familiar_first(score, score, np.array([1.0, 0.0, 5.0, 90.0]), Assumptions()).tolist()
+        >>> familiar_first(score, score, PublishedUse.measured(1, 0, 5, 90), Assumptions()).tolist()
         [3, 0, 1, 2]
 
     Where the score is not the cost, a tenth of the cost at 1 % more latency.
-        >>> latency_s, usd, recipes = np.array([1.60, 1.62]), np.array([216.0, 24.0]), np.array([9.0, 9.0])
-        >>> familiar_first(latency_s, usd, recipes, Assumptions()).tolist()
+        >>> latency_s, usd = np.array([1.60, 1.62]), np.array([216.0, 24.0])
+        >>> familiar_first(latency_s, usd, PublishedUse.measured(9, 9), Assumptions()).tolist()
         [1, 0]
     """
     order = np.arange(len(score))
     if not len(score):
         return order
-    near = near_ties(score, usd, score[:1], usd[:1], tie_share(recipes[:1], assumed))
-    used = near & (recipes * assumed.published_use_ratio >= recipes[near].max(initial=0.0))
+    near = near_ties(score, usd, score[:1], usd[:1], tie_share(use.take(np.arange(1)), assumed))
+    used = near & is_used_enough(use, use.recipes[near].max(initial=0.0), assumed)
     pick, share = int(np.argmax(used)), assumed.near_tie_share
+    proven = used & ~use.unmeasured & (use.recipes >= use.recipes[pick])
+    proven &= near_ties(score, usd, score[[pick]], usd[[pick]], np.array([share]))
+    pick = int(np.argmax(proven)) if use.unmeasured[pick] and proven.any() else pick
     close = np.where(used & (score <= score[0] * (1 + share)) & ~np.isnan(usd), usd, np.inf)
     if close.min() < usd[pick] * (1 - share):
         pick = int(np.argmin(close))

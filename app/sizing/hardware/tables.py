@@ -357,6 +357,7 @@ class Stacks(Columns):
     on: Mask  # accelerators it runs on, a column each
     expected: Mask  # support follows from rules only
     published_recipes: Column  # published recipes for the selected work; 0 before stacks are selected
+    unmeasured: Mask  # whether no source has results of its runtime on this family
     named_only: Mask  # competes only if named; a column per kind of model
     keeps_kv: Mask  # supports the KV cache format; a column per format, in the order of KV_FORMATS
     phase: Codes

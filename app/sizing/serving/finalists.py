@@ -159,8 +159,8 @@ class SimulationQueue:
         if len(larger) or (len(others) and self.replacement_budget > 0):
             among, score = larger if len(larger) else others, self.score
             order = np.concatenate([among[[np.argmin(score[among])]], others[np.argsort(score[others], kind="stable")]])
-            recipes, unknown_usd = self.options.plans.published_recipes[order], np.full(len(order), np.nan)
-            familiar = order[familiar_first(score[order], unknown_usd, recipes, self.assumed)[0]]
+            use, unknown_usd = self.options.plans.published_use.take(order), np.full(len(order), np.nan)
+            familiar = order[familiar_first(score[order], unknown_usd, use, self.assumed)[0]]
             insort(self.waiting, int(familiar), key=score.__getitem__)
             self.replacement_budget -= not len(larger)
 
@@ -489,15 +489,15 @@ def ranked_rows(question: Question, workload: InferenceWorkload, options: Option
     Of near ties, the engine with more published use is taken, and the type with more published use comes first;
     except where the objective is carbon.
     """
-    ranking, recipes = measures(workload, options), options.plans.published_recipes
+    ranking, use = measures(workload, options), options.plans.published_use
     score, assumed = objective_score(question.objective, ranking), question.assumptions
     tie = stable_key(options)
     best = best_per_accelerator(options.accelerator, question.objective, ranking, tie)
     if question.objective is Objective.CARBON:
         return best, score
-    best = familiar_per_accelerator(options.accelerator, best, score, ranking, recipes, assumed, tie=tie)
+    best = familiar_per_accelerator(options.accelerator, best, score, ranking, use, assumed, tie=tie)
     best = best[np.argsort(score[best], kind="stable")]
-    return best[familiar_first(score[best], ranking.usd[best], recipes[best], assumed)], score
+    return best[familiar_first(score[best], ranking.usd[best], use.take(best), assumed)], score
 
 
 def passed_row(rows: Codes, scores: Column) -> int | None:

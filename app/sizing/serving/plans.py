@@ -10,6 +10,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Indexed, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates, within_machine_limits
 from app.sizing.decisions.placement import nodes_per_replica
+from app.sizing.decisions.ranking import PublishedUse
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
@@ -166,6 +167,16 @@ class Plans(Columns):
     def published_recipes(self) -> Column:
         """Published recipes for this work with the engine on this family; 0 with weights that the user converts."""
         return np.where(self.user_converts, 0.0, self.stacks.table.published_recipes[self.stacks.rows])
+
+    @property
+    def published_use(self) -> PublishedUse:
+        """Published use of the engine for this work on this family."""
+        return PublishedUse(self.published_recipes, self.unmeasured)
+
+    @property
+    def unmeasured(self) -> Mask:
+        """Whether no source has results of the engine's runtime on this family."""
+        return self.stacks.table.unmeasured[self.stacks.rows]
 
     @property
     def user_converts(self) -> Mask:

@@ -106,8 +106,8 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     (leading,) = np.nonzero(np.all([key[order] == key[order[0]] for key in (slow, *tiers)], axis=0))
     if question.objective is Objective.CARBON:
         return order
-    usd, recipes, rows = run_measures(counts, costed).usd, plans.recipes_at(run.accelerators), order[leading]
-    order[leading] = rows[familiar_first(figure[rows], usd[rows], recipes[rows], assumed)]
+    usd, use, rows = run_measures(counts, costed).usd, plans.use_at(run.accelerators), order[leading]
+    order[leading] = rows[familiar_first(figure[rows], usd[rows], use.take(rows), assumed)]
     return order
 
 

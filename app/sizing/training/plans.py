@@ -13,7 +13,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
-from app.sizing.decisions.ranking import tie_share
+from app.sizing.decisions.ranking import PublishedUse, tie_share
 from app.sizing.decisions.rejections import Rejections, SupportFilter
 from app.sizing.formula import formula, is_recording, trace_label
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
@@ -179,6 +179,7 @@ class TrainingStacks(Columns):
     framework: Codes  # training framework
     expected: Mask  # whether support is inferred from rules, neither documented nor measured
     published_recipes: Column  # published recipes for this work with the framework on this family
+    unmeasured: Mask  # whether no source has results of the framework on this family
     recipes_on_one: Column  # the same for a run on one accelerator
     interleaved_pipeline: Mask  # whether the framework interleaves pipeline stages
     sequence_parallel: Mask  # whether the framework uses sequence parallelism
@@ -231,9 +232,10 @@ class TrainingPlans(Columns):
             self.keeping_rows.row_indices(self.stack_row, self.zero_stage, self.activation_checkpointing),
         )
 
-    def recipes_at(self, accelerators: Column) -> Column:
-        """Published recipes for this work with the framework, for runs on this number of accelerators."""
-        return np.where(accelerators == 1, self.stack.recipes_on_one, self.stack.published_recipes)
+    def use_at(self, accelerators: Column) -> PublishedUse:
+        """Published use of the framework for this work, for runs on this number of accelerators."""
+        recipes = np.where(accelerators == 1, self.stack.recipes_on_one, self.stack.published_recipes)
+        return PublishedUse(recipes, self.stack.unmeasured)
 
     @property
     def offered(self) -> Candidates:
@@ -709,7 +711,8 @@ def scores_that_tie(best: TrainingPlans, best_score: Column, plans: TrainingPlan
     types = int(plans.accelerator.max(initial=-1)) + 1
     score, share = np.full(types, np.inf), np.full(types, assumed.near_tie_share)
     score[best.accelerator] = best_score
-    share[best.accelerator] = tie_share(np.minimum(best.stack.published_recipes, best.stack.recipes_on_one), assumed)
+    fewer = np.minimum(best.stack.published_recipes, best.stack.recipes_on_one)
+    share[best.accelerator] = tie_share(PublishedUse(fewer, best.stack.unmeasured), assumed)
     used = np.maximum(plans.stack.published_recipes, plans.stack.recipes_on_one) > 0
     ties = np.where(used, share[plans.accelerator], assumed.near_tie_share)
     threshold: Column = score[plans.accelerator] * (1 + ties)

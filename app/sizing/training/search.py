@@ -386,6 +386,7 @@ def _training_stacks(
         framework=trainers.engine,
         expected=trainers.expected,
         published_recipes=catalog.published_recipes(whole, trainers.engine, trainers.family),
+        unmeasured=catalog.evidence_pools["training"].lacks_results(_coefficient_keys(workload, catalog, pairs)),
         recipes_on_one=catalog.published_recipes(on_one, trainers.engine, trainers.family),
         interleaved_pipeline=traits.splits,
         sequence_parallel=traits.splits,
@@ -632,17 +633,17 @@ def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[C
     Of near ties, the framework and the type with more published use come first, except for the objective carbon.
     """
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
-    accelerator, recipes = costed.plans.accelerator, costed.plans.recipes_at(costed.run.accelerators)
+    accelerator, use = costed.plans.accelerator, costed.plans.use_at(costed.run.accelerators)
     every, assumed = run_measures(counts, costed), question.assumptions
     first = best_row_per_type(accelerator, scores, costed.cost.usd_per_hour, tie)
     if question.objective is not Objective.CARBON:
-        first = familiar_per_accelerator(accelerator, first, scores, every, recipes, assumed, tie=tie)
+        first = familiar_per_accelerator(accelerator, first, scores, every, use, assumed, tie=tie)
     measures = run_measures(counts, costed.take(first))
     best = first[best_per_accelerator(accelerator[first], question.objective, measures, tie[first])]
     if question.objective is Objective.CARBON:
         return best, scores
     own = objective_score(question.objective, run_measures(counts, costed.take(best)))
-    return best[familiar_first(own, every.usd[best], recipes[best], assumed)], scores
+    return best[familiar_first(own, every.usd[best], use.take(best), assumed)], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:

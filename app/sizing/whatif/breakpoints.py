@@ -20,7 +20,7 @@ from app.errors import AppError
 from app.sizing.answer.money import describe_price
 from app.sizing.answer.warnings import ASSUMED_LIMITS_MISSED
 from app.sizing.columns import Codes, Column, at
-from app.sizing.decisions.ranking import familiar_first
+from app.sizing.decisions.ranking import PublishedUse, familiar_first
 from app.sizing.decisions.search import Search
 from app.sizing.question import Question
 from app.sizing.result import Answer
@@ -186,7 +186,7 @@ class ClosedForms:
     capacity_ratio: Column  # simulated capacity over that of the formulas, by accelerator type
     batch_ratio: Column  # the same for the batch
     layout: Codes  # the simulated layout of each type, by its key; -1 for the types that were not simulated
-    recipes: Column  # published recipes of the stack of each simulated type
+    use: PublishedUse  # published use of the stack of each simulated type
 
     @staticmethod
     def calibrate(search: Search[InferenceWorkload]) -> ClosedForms:
@@ -202,14 +202,17 @@ class ClosedForms:
         ratios = np.ones((2, len(search.catalog.accelerators)))
         layout = np.full(len(search.catalog.accelerators), -1)
         layout[types] = layout_keys(options.plans)[rows]
-        recipes = np.zeros(len(search.catalog.accelerators))
-        recipes[types] = options.plans.published_recipes[rows]
+        use = PublishedUse.measured(*np.zeros(len(search.catalog.accelerators)))
+        use.recipes[types], use.unmeasured[types] = (
+            options.plans.published_recipes[rows],
+            options.plans.unmeasured[rows],
+        )
         for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
             simulated = getattr(sized, name)[rows] / getattr(options, name)[rows]
             ratio[:] = min(1.0, float(np.median(simulated)))
             ratio[types] = simulated
         scores = dict(zip(types.tolist(), finalists.scores.tolist(), strict=True))
-        return ClosedForms(search.catalog, options, scores, ratios[0], ratios[1], layout, recipes)
+        return ClosedForms(search.catalog, options, scores, ratios[0], ratios[1], layout, use)
 
     def ranked_types(
         self, question: Question, stage: Stage = Stage.SEARCH, among: tuple[str, ...] = ()
@@ -229,7 +232,7 @@ class ClosedForms:
                 score = {code: own * paid.get(code, 1.0) for code, own in self.scores.items()}
                 types = np.array(sorted(score, key=score.__getitem__), np.int64)
                 own = np.array([score[code] for code in types.tolist()])
-                order = familiar_first(own, own, self.recipes[types], question.assumptions)
+                order = familiar_first(own, own, self.use.take(types), question.assumptions)
                 return self._slugs(types[order].tolist())
             keeps_plans = False
         if among and not keeps_plans:

@@ -14,6 +14,7 @@ from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import LEAST_PER_S, SECONDS_PER_HOUR, Codes, Column, Quantiles, column
 from app.sizing.formula import formula
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
+from app.sizing.model.long_context import describe_extension
 from app.sizing.words import percent
 from app.sizing.workload.lengths import Lengths
 from app.sizing.workload.limits import LIMIT_NAMES, Limits, Load, Slo, build_slo, limit_assumptions
@@ -340,7 +341,8 @@ def reject_long_context(model: ModelArchitecture, tokens: float, origin: str, fi
         raise Unanswerable.at(
             f"#/workload/{field}",
             f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
-            f"{model.max_context_tokens:,} tokens for prompt and answer together.",
+            f"{model.max_context_tokens:,} tokens for prompt and answer together."
+            f"{describe_extension(model.name, tokens)}",
         )
 
 

@@ -46,6 +46,15 @@ def test_a_passed_engine_runs_on_the_same_accelerators() -> None:
     assert reason.text.endswith("the one with more published recipes ranks first.")
 
 
+def test_a_passed_engine_without_results_says_so() -> None:
+    contenders = Contenders(
+        np.array([0, 0]), np.array([0, 1]), col(80, 67), col(1.02, 1), unmeasured=np.array([0, 1]) > 0
+    )
+    reason = explain_published_use(SEARCH, use_task(Work(SERVING)), contenders, 0, None)
+    assert reason is not None and "has 67 and no published result on this hardware family" in reason.text
+    assert reason.text.endswith("at most 5 %, the one whose engine has published results ranks first.")
+
+
 def test_an_option_with_far_less_use_names_the_mainstream_and_its_price() -> None:
     reason = explained(1.0, 1.5, 1.4, recipes=(3, 50, 8), first=0, second=1)
     assert reason is not None and reason.value == 3

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.ranking import (
     Measures,
+    PublishedUse,
     best_of_other_engines,
     best_per_accelerator,
     familiar_first,
@@ -127,11 +128,11 @@ def columns_of(options: list[tuple[float, float, float]]) -> tuple[np.ndarray, .
 @given(OPTIONS)
 def test_what_has_more_published_use_is_first_only_among_near_ties(options: list[tuple[float, float, float]]) -> None:
     score, usd, recipes = columns_of(options)
-    order = familiar_first(score, usd, recipes, ASSUMED)
+    order = familiar_first(score, usd, PublishedUse.measured(*recipes), ASSUMED)
     first, *rest = order.tolist()
     assert sorted(order.tolist()) == list(range(len(score)))
     assert rest == [row for row in range(len(score)) if row != first]  # the others keep their order
-    share = float(tie_share(recipes[0], ASSUMED))
+    share = float(tie_share(PublishedUse.measured(recipes[0]), ASSUMED)[0])
     assert score[first] <= score[0] * (1 + share) and (first == 0 or usd[first] <= usd[0] * (1 + share))
     near = (score <= score[0] * (1 + share)) & (usd <= usd[0] * (1 + share))
     assert recipes[near].max() <= RATIO * recipes[first]  # no near tie has clearly more published use
@@ -143,9 +144,12 @@ def test_what_has_more_published_use_is_first_only_among_near_ties(options: list
 @given(OPTIONS)
 def test_with_no_near_ties_or_equal_use_the_best_score_stays_first(options: list[tuple[float, float, float]]) -> None:
     score, usd, recipes = columns_of(options)
-    assert familiar_first(score, score, np.full(len(score), recipes[0]), ASSUMED).tolist() == list(range(len(score)))
-    apart = score[0] * (1 + 2 * float(tie_share(recipes[0], ASSUMED))) ** np.arange(len(score))
-    assert familiar_first(apart, usd, recipes, ASSUMED)[0] == 0
+    alike = PublishedUse.measured(*np.full(len(score), recipes[0]))
+    assert familiar_first(score, score, alike, ASSUMED).tolist() == list(range(len(score)))
+    apart = score[0] * (1 + 2 * float(tie_share(PublishedUse.measured(recipes[0]), ASSUMED)[0])) ** np.arange(
+        len(score)
+    )
+    assert familiar_first(apart, usd, PublishedUse.measured(*recipes), ASSUMED)[0] == 0
 
 
 @given(
@@ -156,10 +160,11 @@ def test_each_type_takes_its_most_used_near_tie(options: list[tuple[int, float, 
     score, recipes = np.array([s for _, s, _ in options]), np.array([n for _, _, n in options])
     best = np.array([np.flatnonzero(accelerator == k)[np.argmin(score[accelerator == k])] for k in set(accelerator)])
     slow = Measures(score, -np.arange(float(len(score))), score, score)  # the last of equal rows is the fastest
-    rows = familiar_per_accelerator(accelerator, best, score, slow, recipes, ASSUMED, tie=np.zeros(len(score)))
+    use = PublishedUse.measured(*recipes)
+    rows = familiar_per_accelerator(accelerator, best, score, slow, use, ASSUMED, tie=np.zeros(len(score)))
     assert accelerator[rows].tolist() == accelerator[best].tolist()
     for row, own in zip(rows.tolist(), best.tolist(), strict=True):
-        near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(recipes[own], ASSUMED)))
+        near = (accelerator == accelerator[own]) & (score <= score[own] * (1 + tie_share(use, ASSUMED)[own]))
         used = near & (recipes * RATIO >= recipes[near].max())
         # the best of those that are about as much used as any, and the fastest of equals
         assert score[row] == score[used].min()
@@ -171,15 +176,44 @@ def test_of_equal_rows_with_more_published_use_the_one_with_the_lowest_key_is_ta
     same = Measures(*(col(1.0, 1.0, 1.0) for _ in range(4)))
     latency = replace(same, latency_s=col(1.0, 1.0, 1.0 + 1e-15))
     row = familiar_per_accelerator(
-        np.zeros(3, dtype=np.int64), np.array([0]), same.usd, latency, col(0, 9, 9), ASSUMED, tie=col(1, 3, 2)
+        np.zeros(3, np.int64),
+        np.array([0]),
+        same.usd,
+        latency,
+        PublishedUse.measured(0, 9, 9),
+        ASSUMED,
+        tie=col(1, 3, 2),
     )
     assert row.tolist() == [2]
 
 
 def test_an_unknown_cost_does_not_keep_an_option_from_being_first() -> None:
     score, usd = col(1.0, 1.01), col(np.nan, 5.0)
-    assert familiar_first(score, usd, col(0, 9), ASSUMED).tolist() == [1, 0]
+    assert familiar_first(score, usd, PublishedUse.measured(0, 9), ASSUMED).tolist() == [1, 0]
 
 
 def test_a_near_tie_that_costs_far_more_is_not_first_under_another_objective() -> None:
-    assert familiar_first(col(1.0, 1.01), col(10.0, 20.0), col(0, 9), ASSUMED).tolist() == [0, 1]
+    use = PublishedUse.measured(0, 9)
+    assert familiar_first(col(1.0, 1.01), col(10.0, 20.0), use, ASSUMED).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("recipes", "unmeasured", "worse", "first"),
+    [
+        ((15, 90), (True, False), 0.3, 1),  # a lead within the error of a prediction that no result confirms
+        ((15, 90), (False, False), 0.3, 0),
+        ((15, 39), (True, True), 0.25, 1),  # less than three times the recipes, but far more
+        ((15, 90), (True, False), 0.36, 0),
+        ((67, 80), (True, False), TIE, 1),  # about as much use: results decide near ties
+        ((67, 80), (True, False), 0.06, 0),
+        ((67, 80), (True, True), TIE, 0),
+    ],
+)
+def test_a_stack_without_results_gives_way_within_the_error_of_its_prediction(
+    recipes: tuple[float, ...], unmeasured: tuple[bool, ...], worse: float, first: int
+) -> None:
+    score, use = col(1.0, 1 + worse), PublishedUse(col(*recipes), np.array(unmeasured))
+    assert familiar_first(score, score, use, ASSUMED)[0] == first
+    same, measures = np.zeros(2, np.int64), Measures(*(score for _ in range(4)))
+    rows = familiar_per_accelerator(same, np.array([0]), score, measures, use, ASSUMED, tie=np.zeros(2))
+    assert rows.tolist() == [first]

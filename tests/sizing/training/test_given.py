@@ -13,6 +13,7 @@ import pytest
 from app.catalog.snapshot import CatalogStore
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
+from app.sizing.decisions.ranking import PublishedUse
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
@@ -174,7 +175,7 @@ def test_runs_that_do_not_surely_fit_are_ordered_by_their_share_of_what_they_may
         costed: Any = row(
             plans=row(
                 stack=row(margins=row(time_factor=np.ones(2))),
-                recipes_at=lambda _: of["recipes"],
+                use_at=lambda _: PublishedUse.measured(*of["recipes"]),
                 last_resort=of["last"],
                 offered=row(listing=np.zeros(2, dtype=int)),
                 pipeline_parallel=np.ones(2),
