@@ -124,7 +124,7 @@ from app.sizing.whatif.cases import (
 )
 from app.sizing.whatif.drafts import cheaper_with_draft
 from app.sizing.whatif.largest import at_largest_load, describe_largest
-from app.sizing.whatif.limits import closest_option, find_feasible_plans, find_relaxations, note_on_closest
+from app.sizing.whatif.limits import closest_option, find_plans_within_limits, find_relaxations, note_on_closest
 from app.sizing.whatif.mixed import at_share, complete_groups, find_owned_groups, limits_left, mixed_fleet, share_left
 from app.sizing.whatif.prices import (
     RENT_OR_BUY,
@@ -497,11 +497,11 @@ def is_likely_feasible(
     """
     limits, sale = question.constraints, replace(question, inventory=())
     own = restrict_to_inventory(question, catalog) if question.inventory else None
-    if own is not None and len(find_feasible_plans(own, stocked).within(own.constraints)):
+    if own is not None and len(find_plans_within_limits(own, stocked)):
         return True
     if limits.inventory_only or not is_limited(limits):
         return False
-    return len(find_feasible_plans(sale, catalog, types).within(limits)) > 0
+    return len(find_plans_within_limits(sale, catalog, types)) > 0
 
 
 def is_feasible(question: Question, catalog: Catalog, stocked: Catalog) -> bool:

@@ -26,7 +26,12 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.options import requested_settings
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, replica_equivalence_key
+from app.sizing.serving.search import (
+    confidence_margins,
+    enumerate_allowed_plans,
+    machines_within_constraints,
+    replica_equivalence_key,
+)
 from app.sizing.snapshot import Catalog
 from app.sizing.words import product_name
 from app.sizing.workload import InferenceWorkload
@@ -152,17 +157,7 @@ def with_least_share(
 
 def replica_within_constraints(question: Question, plans: Plans) -> Mask:
     """Whether the machines of one replica stay within the limits on accelerators, cost and power."""
-    limits, nodes, offered = question.constraints, plans.nodes_per_replica, plans.machines
-    within: Mask = np.ones(len(plans), dtype=bool)
-    for most, each in (
-        (limits.max_accelerators, plans.accelerators_per_node),
-        (limits.max_usd_per_hour, offered.table.usd_per_hour[offered.rows]),
-        (limits.max_purchase_usd, np.nan_to_num(offered.table.purchase_usd[offered.rows])),
-        (limits.max_power_w, offered.table.rated_w[offered.rows]),
-    ):
-        if most is not None:
-            within &= ~(nodes * each > most)
-    return within
+    return machines_within_constraints(question, plans, plans.nodes_per_replica)
 
 
 def least_host_weight_share(

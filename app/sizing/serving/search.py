@@ -15,6 +15,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import (
     GIB,
+    ROUNDING,
     SECONDS_PER_HOUR,
     Codes,
     Column,
@@ -74,6 +75,7 @@ from app.sizing.serving.plans import (
     requested_formats,
     select_stacks,
 )
+from app.sizing.serving.step import dense_bytes, dense_s, device_rates, weight_byte_s
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.workload import InferenceWorkload, Load
@@ -327,6 +329,41 @@ def with_replica_count(
         rate_per_s=options.rate_per_s,
         e2e_p50_s=options.e2e_p50_s,
     )
+
+
+def may_be_feasible(search: Search[InferenceWorkload], plans: Plans) -> Mask:
+    """Mask of plans that bounds do not rule out before their evaluation.
+
+    A plan is ruled out if its accelerators do not hold the weights, if reading the weights once takes longer than the
+    TPOT limit, or if one replica and its spares exceed the limits on accelerators, cost and power.
+    """
+    workload, question = search.workload, search.question
+    size = plans.accelerators_per_replica, plans.accelerators_per_node
+    holds = plans.weights_bytes <= plans.memory_bytes * plans.accelerators_per_replica
+    with suspend_recording():
+        nodes = plan_fleet(workload.redundancy, *size, np.ones(len(plans))).nodes * (1 - ROUNDING)
+        able: Mask = holds & machines_within_constraints(question, plans, nodes)
+        limit_s, sure = workload.slo.tpot_s, question.constraints.confidence >= MEDIAN_CONFIDENCE
+        if limit_s is not None and sure and not workload.classes and not workload.single_pass:
+            byte_s = weight_byte_s(device_rates(plans), plans.achieved_rates)
+            tokens = 1.0 if plans.speculative is None else plans.speculative.tokens_per_step
+            able &= dense_s(dense_bytes(plans.streamed_bytes, plans.tensor_parallel), byte_s) <= limit_s * tokens
+    return able
+
+
+def machines_within_constraints(question: Question, plans: Plans, nodes: Column) -> Mask:
+    """Whether a number of machines of every plan stays within the limits on accelerators, cost and power."""
+    limits, offered = question.constraints, plans.machines
+    within: Mask = np.ones(len(plans), dtype=bool)
+    for most, each in (
+        (limits.max_accelerators, plans.accelerators_per_node),
+        (limits.max_usd_per_hour, offered.table.usd_per_hour[offered.rows]),
+        (limits.max_purchase_usd, np.nan_to_num(offered.table.purchase_usd[offered.rows])),
+        (limits.max_power_w, offered.table.rated_w[offered.rows]),
+    ):
+        if most is not None:
+            within &= ~(nodes * each > most)
+    return within
 
 
 @stage("search")

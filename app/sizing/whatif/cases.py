@@ -50,7 +50,7 @@ from app.sizing.whatif.limits import (
     ACCURACY,
     allow_other_prices,
     describe_confirmed,
-    find_feasible_plans,
+    find_plans_within_limits,
     narrower_formats,
 )
 from app.sizing.words import (
@@ -311,7 +311,7 @@ def find_at_usual_limits(asked: Question, answered: Question, catalog: Catalog) 
         return
     change = allow_other_prices(limits)
     changed = change.apply(asked)
-    confirmed = describe_confirmed(changed, catalog, find_feasible_plans(changed, catalog).within(limits))
+    confirmed = describe_confirmed(changed, catalog, find_plans_within_limits(changed, catalog))
     if confirmed:
         yield Effect(change.name, f"{confirmed} meets the usual limits{change.words}")
 

@@ -10,7 +10,7 @@ from app.sizing.question import LoadUnit, Question
 from app.sizing.result import LargestLoad
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.change import find_threshold
-from app.sizing.whatif.limits import find_feasible_plans
+from app.sizing.whatif.limits import find_plans_within_limits
 from app.sizing.words import format_large_number, round_down_to_digits
 
 # Factors on the load of the request: from a millionth to a million times, which formulas find to within CLOSENESS.
@@ -42,7 +42,7 @@ def at_largest_load(
         return float(int(load)) if sought.unit is LoadUnit.USERS else round_down_to_digits(load)
 
     def is_likely(times: float) -> bool:
-        return len(find_feasible_plans(question_at(times), catalog).within(question.constraints)) > 0
+        return len(find_plans_within_limits(question_at(times), catalog)) > 0
 
     def is_met(times: float) -> bool:
         load = round_load(times)

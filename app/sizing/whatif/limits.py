@@ -42,7 +42,7 @@ from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import default_weight_formats
-from app.sizing.serving.search import search_plans
+from app.sizing.serving.search import may_be_feasible, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import all_smallest_runs, search_layouts
@@ -113,19 +113,22 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
     single = [Effect(name, effect or NOT_FEASIBLE) for name, effect in enough.items()]
     single += relax_time_limits(question, catalog, judged)
     beyond: list[tuple[Change, Question, FeasiblePlans]] = []
+    limited = not limits_no_resource(question.constraints)
     for change in list_alternatives(question, judged):
         if not is_work_left(UNTRIED_CHANGES):
             return tuple(single)
         asked = change.apply(question)
-        ways = find_feasible_plans(asked, catalog)
-        confirmed = describe_confirmed(asked, catalog, ways.within(question.constraints))
+        if limited and not has_feasible(single):  # pairs of changes may follow, which raise these limits
+            beyond.append((change, asked, find_feasible_plans(asked, catalog)))
+            ways = beyond[-1][2].within(question.constraints)
+        else:
+            ways = find_plans_within_limits(asked, catalog)
+        confirmed = describe_confirmed(asked, catalog, ways)
         if not confirmed and asked.constraints.accelerators:  # named hardware may be owned: slower is better than none
             confirmed = describe_within_longer_limits(asked, catalog)
         if confirmed:
             single.append(Effect(change.name, f"feasible with {confirmed}{change.words}"))
-            continue
-        beyond.append((change, asked, ways))
-    if any(effect.effect != NOT_FEASIBLE for effect in single) or not is_work_left(UNTRIED_CHANGES):
+    if has_feasible(single) or not is_work_left(UNTRIED_CHANGES):
         return tuple(single)
     pairs = list(relax_resource_pairs(question, resourceful, catalog))
     for change, asked, ways in beyond:
@@ -134,6 +137,11 @@ def find_relaxations(question: Question, catalog: Catalog, rejected: Sequence[Re
             Effect(f"{change.name}, {name}", f"{effect}{change.words}") for name, effect in enough.items() if effect
         ]
     return (*single, *(pairs or relax_all_limits(question, catalog)))
+
+
+def has_feasible(effects: Sequence[Effect]) -> bool:
+    """Whether some of these changes is feasible."""
+    return any(effect.effect != NOT_FEASIBLE for effect in effects)
 
 
 def describe_confirmed(question: Question, catalog: Catalog, ways: FeasiblePlans) -> str:
@@ -148,8 +156,8 @@ def describe_within_longer_limits(question: Question, catalog: Catalog) -> str:
     """
 
     def describe(asked: Question) -> str:
-        ways = find_feasible_plans(asked, catalog).within(asked.constraints)
-        text, runs = describe_confirmed(asked, catalog, ways), isinstance(asked.workload, TrainingWorkload)
+        ways, runs = find_plans_within_limits(asked, catalog), isinstance(asked.workload, TrainingWorkload)
+        text = describe_confirmed(asked, catalog, ways)
         times = f"{asked.workload.assumed_times:g} times the usual {'deadline' if runs else 'latency limits'}"
         return f"{text} within {times}" if text else ""
 
@@ -251,12 +259,33 @@ def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, 
     return shared_plans(list_feasible_plans, question, catalog)
 
 
+def find_plans_within_limits(
+    question: Question, catalog: Catalog, types: tuple[str, ...] | None = None
+) -> FeasiblePlans:
+    """Every plan that meets all limits of a question by formulas, optionally only of some accelerator types.
+
+    Unlike `find_feasible_plans`, it does not evaluate serving plans whose smallest deployment exceeds the limits.
+    """
+    if isinstance(question.workload, TrainingWorkload):
+        return find_feasible_plans(question, catalog, types).within(question.constraints)
+    question = replace(question, objective=Objective.COST, trace=False)
+    if types is not None:
+        if not types:
+            return empty_plans()
+        question = restrict_to_types(question, types)
+    return shared_plans(list_feasible_plans, question, catalog)
+
+
 def list_feasible_plans(question: Question, catalog: Catalog) -> FeasiblePlans:
     """Every plan that fits and meets the limits of a question by formulas."""
     search, workload = Search.start(question, catalog), question.workload
     if isinstance(workload, InferenceWorkload):
         service = search.of(workload)
-        found = plans_from_options(workload, search_plans(service, plans_to_serve(service), breaks_ties=False))
+        plans = plans_to_serve(service)
+        plans = plans.take(may_be_feasible(service, plans))
+        if not len(plans):
+            return empty_plans()
+        found = plans_from_options(workload, search_plans(service, plans, breaks_ties=False))
         return within_stock(found, question.constraints)
     layouts = search_layouts(search.of(workload))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
@@ -400,7 +429,8 @@ def confirm_value(
     rounded: Callable[[float], float] = math.ceil if float(value).is_integer() else round_up_to_digits
 
     def ask(least: float) -> FeasiblePlans:
-        return decide_for_types(knob.set_value(question, least), catalog, types_at(least))
+        types = types_at(least)
+        return decide_for_types(knob.set_value(question, least), catalog, types) if types else empty_plans()
 
     def answer_at(least: float, found: FeasiblePlans) -> FeasiblePlans:
         same = types_at(least) == (slug,) and question.objective is Objective.COST
@@ -414,7 +444,7 @@ def confirm_value(
         if not len(found):
             continue
         exact = min(least, need(found))
-        if exact < least:
+        if exact < least and slug in types_at(exact):
             fewer = probe(partial(decide_for_type, catalog=catalog, slug=slug), question, knob.change_to(exact))
             if len(fewer) and len(answer := answer_at(exact, fewer)):
                 return smaller_need(exact, fewer, answer, need, ask)
@@ -669,7 +699,7 @@ def relax_time_limits(question: Question, catalog: Catalog, judged: Sequence[Rej
         wide = question
         for time in times:
             wide = time.knob.set_value(wide, time.knob.now * MAX_LIMIT_FACTOR)
-        types = find_feasible_plans(wide, catalog, types).within(question.constraints).types(catalog)
+        types = find_plans_within_limits(wide, catalog, types).types(catalog)
     for time in times if times and is_work_left(UNTRIED_CHANGES) else ():
         effect = relax_time(question, time, tuple(t for t in time.types if t in types), catalog)
         if effect is not None:
@@ -702,8 +732,7 @@ def min_feasible_time(
     def is_feasible(seconds: float) -> bool:
         if seconds not in found:  # a tighter limit helps no type that misses a wider one
             among = next((ways.types(catalog) for at_s, ways in sorted(found.items()) if at_s > seconds), types)
-            plans = find_feasible_plans(time.knob.set_value(question, seconds), catalog, among)
-            found[seconds] = plans.within(limits)
+            found[seconds] = find_plans_within_limits(time.knob.set_value(question, seconds), catalog, among)
         return len(found[seconds]) > 0
 
     low = time.knob.now

@@ -64,7 +64,7 @@ from app.sizing.serving.finalists import may_carry_below, simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.options import Options, measures, served_per_s, stable_key, units_per_request
-from app.sizing.serving.search import enumerate_plans, search_plans
+from app.sizing.serving.search import enumerate_plans, may_be_feasible, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
 from app.sizing.training.plans import TrainingMachines, meets_deadline_at_confidence
@@ -327,9 +327,11 @@ def _search_machines(
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
     if most_usd is not None:
         worth &= least_usd_per_hour(workload, plans) < to_beat[accepting[plans.offered.listing]]
-    if not worth.any():
+    search = Search.start(question, catalog, unread).of(workload)
+    plans = plans.take(worth & may_be_feasible(search, plans))
+    if not len(plans):
         return []
-    options = search_plans(Search.start(question, catalog, unread).of(workload), plans.take(worth), breaks_ties=False)
+    options = search_plans(search, plans, breaks_ties=False)
     accepted = accepting[options.plans.offered.listing]
     options = _keep_simulated(question, workload, options, catalog, accepted, unread, to_beat)
     offered = options.plans.offered

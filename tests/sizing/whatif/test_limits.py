@@ -30,6 +30,7 @@ from app.sizing.whatif.limits import (
     decide_for_type,
     empty_plans,
     find_feasible_plans,
+    find_plans_within_limits,
     find_relaxations,
     list_alternatives,
     min_feasible_time,
@@ -250,6 +251,38 @@ def test_an_answer_without_a_recommendation_says_them() -> None:
 
 SMALL_CHAT = replace(CHAT, model=LLAMA_8B, peak_per_s=40.0, average_per_s=20.0)
 DEAR = Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01))
+
+
+@SLOW
+@given(SERVICES, LIMITS, st.sampled_from([0.5, 0.8, 0.99]))
+def test_bounds_rule_out_no_plan_that_meets_all_limits(
+    workload: InferenceWorkload, limits: dict[str, Any], confidence: float
+) -> None:
+    question = Question(workload, Constraints(confidence=confidence, **limits))
+    found = find_plans_within_limits(question, SMALL)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(room, "may_be_feasible", lambda _, plans: np.ones(len(plans), bool))
+        every = find_plans_within_limits(question, SMALL)
+    for name in ("accelerator", "accelerators", "price"):
+        assert getattr(found, name).tolist() == getattr(every, name).tolist()
+
+
+@pytest.mark.parametrize(
+    ("limits", "slo"),
+    [
+        ({"max_usd_per_hour": 0.01}, SMALL_CHAT.slo),
+        ({"max_accelerators": 8}, Slo(None, 1e-5, None, 95.0)),
+        ({"max_accelerators": 8, "accelerators": ("acme-card",)}, SMALL_CHAT.slo),
+    ],
+    ids=["price", "reading the weights", "holding the weights"],
+)
+def test_plans_that_bounds_rule_out_are_not_searched(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], slo: Slo
+) -> None:
+    monkeypatch.setattr(room, "search_plans", lambda *_, **__: pytest.fail("searched"))
+    model = LLAMA_70B if "accelerators" in limits else LLAMA_8B
+    question = Question(replace(SMALL_CHAT, slo=slo, model=model), Constraints(**limits))
+    assert len(find_plans_within_limits(question, SMALL)) == 0
 
 
 def confirmed(
@@ -617,14 +650,14 @@ def test_an_amount_of_money_is_tried_with_three_digits_and_a_plan_that_needs_les
 def test_a_known_need_that_is_enough_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = replace(SMALL_CHAT, slo=Slo(None, 0.0001, None, 95.0))
     tried: list[float] = []
-    real = room.find_feasible_plans
+    real = room.find_plans_within_limits
 
     def find(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
         assert isinstance(question.workload, InferenceWorkload)
         tried.append(question.workload.slo.tpot_s or 0.0)
         return real(question, catalog, types)
 
-    monkeypatch.setattr(room, "find_feasible_plans", find)
+    monkeypatch.setattr(room, "find_plans_within_limits", find)
     for miss, known in ((500.0, True), (0.011, False)):
         tried.clear()
         (time,) = requested_time_limits(Question(chat), [rejected("acme-big", miss=miss)])
@@ -674,6 +707,29 @@ def test_a_plan_that_needs_less_than_is_tried_states_what_it_needs_if_that_is_en
         assert found[0] == (10.0 if need_of is None else stated)
 
 
+def test_a_smaller_need_is_not_tried_where_formulas_find_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((limit, knob),) = resource_knobs(DEAR.constraints)
+    best, slug, tried = plans((0, 2.0, 8.0, np.nan, 1.0)), SMALL.accelerators[0].slug, list[float | None]()
+
+    def decide(question: Question, *_: Any, **__: Any) -> FeasiblePlans:
+        tried.append(question.constraints.max_usd_per_hour)
+        return best
+
+    for name in ("decide_for_type", "decide_for_types"):
+        monkeypatch.setattr(room, name, decide)
+    types = SMALL.accelerators[1].slug, slug
+    confirm_value(
+        DEAR,
+        SMALL,
+        knob,
+        10.0,
+        best,
+        lambda value: types if value >= 10.0 else (),
+        lambda plan: limit.needed(plan.accelerators, plan.cost),
+    )
+    assert set(tried) == {10.0}
+
+
 @pytest.mark.parametrize(("enough_from", "stated"), [(7.0, 7.0), (9.0, 10.0)])
 def test_another_type_that_needs_less_than_the_first_is_stated_if_it_is_confirmed(
     monkeypatch: pytest.MonkeyPatch, enough_from: float, stated: float
@@ -707,7 +763,7 @@ def test_time_limits_are_relaxed_for_types_that_meet_the_other_limits(monkeypatc
         assert list(relax_time_limits(Question(chat, limits), SMALL, judged)) == []
     assert tried == [every, both.within(limits).types(SMALL)]
     assert 0 < len(tried[1]) < len(every)
-    monkeypatch.setattr(room, "find_feasible_plans", lambda *_: pytest.fail("searched without a limit to meet"))
+    monkeypatch.setattr(room, "find_plans_within_limits", lambda *_: pytest.fail("searched without a limit to meet"))
     assert list(relax_time_limits(Question(chat), SMALL, judged)) == []
 
 
