@@ -25,15 +25,16 @@ from app.catalog.holdings import Holdings
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.sizing.hardware.parts import OwnedHardware
-from app.sizing.inventory import refuse_exclusion, restrict_to_inventory, stocked_catalog
+from app.sizing.inventory import owned_memory_bytes, refuse_exclusion, restrict_to_inventory, stocked_catalog
 from app.sizing.question import Objective
 from app.sizing.recommend import recommend_from
 from app.sizing.result import Estimate
+from app.sizing.serving.plans import least_weights_bytes, requested_formats
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 from app.work import count_work
 
-MOST_PAGE_WORK = 1200.0  # of the searches of one page; those of its first model may take more
+MOST_PAGE_WORK = 700.0  # of the searches of one page; those of its first model may take more
 TUNED_TOKENS = 1e6  # of the fine-tuning runs whose speed is shown: little enough for the usual deadline
 WORKLOAD: TypeAdapter[Any] = TypeAdapter(WorkloadSpec)
 
@@ -165,6 +166,10 @@ def find_best(
     own = restrict_to_inventory(question, index.catalog) if question.inventory else question
     if own is None:
         refuse_exclusion(question, index.catalog)
+        return None
+    formats = requested_formats(own.workload.model, own.constraints, None, personal=True)
+    least_bytes = least_weights_bytes(own.workload.model, formats)
+    if question.inventory and least_bytes > owned_memory_bytes(stocked, own.assumptions):
         return None
     variants = [replace(own, first_only=True)]
     if stream is not None and isinstance(own.workload, InferenceWorkload):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from app.errors import Unanswerable
+from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GBIT, GIB
 from app.sizing.decisions.cost import INVENTORY_TOO_SMALL
 from app.sizing.decisions.machines import types_allowed
@@ -78,6 +80,17 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
     stocked.machines, stocked.listings = stocked.list_machines()
     stocked.alike = equivalence_keys(stocked.machines)
     return stocked
+
+
+def owned_memory_bytes(stocked: Catalog, assumed: Assumptions) -> float:
+    """Upper bound of what all machines of an inventory hold, in accelerators and hosts, B."""
+    total = 0.0
+    for machine in stocked.owned_systems:
+        part = stocked.accelerators[stocked.accelerator_index[machine.accelerator]]
+        accelerators = machine.accelerator_count * part.memory_bytes
+        host = accelerators * assumed.host_memory_ratio if machine.ram_bytes is None else machine.ram_bytes
+        total += (machine.max_quantity or math.inf) * (accelerators + host)
+    return total
 
 
 def quoted_machine(quote: OwnedHardware, catalog: Catalog, slug: str, name: str, terms: Terms, seller: str) -> System:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import orjson
@@ -94,7 +95,17 @@ def test_pages_join_to_the_whole_list(client: TestClient, monkeypatch: pytest.Mo
         page = runnable(client, GAMING_CARD, q="llama-3.2", limit=3, cursor=page["next_cursor"])
         items, sizes = items + page["items"], [*sizes, len(page["items"])]
     assert items[:3] == whole["items"]
-    assert {*sizes} == {0, 1}
+    assert max(sizes) == 1
+
+
+def test_a_page_spends_no_work_on_models_that_cannot_fit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = [{"accelerator": "rtx 4090", "count": 1}]
+    assert runnable(client, card)["items"] != []  # a hundred larger models come before
+    asked = {"q": "qwen3-3", "limit": 3, "constraints": {"weight_formats": ["bf16", "gguf-q4_k_m"]}}
+    bounded = [runnable(client, owned, **asked)["items"] for owned in (card, WORKSTATION)]
+    monkeypatch.setattr("app.api.runnable.least_weights_bytes", lambda *_: 0.0)
+    monkeypatch.setattr("app.api.runnable.MOST_PAGE_WORK", math.inf)
+    assert bounded == [runnable(client, owned, **asked)["items"] for owned in (card, WORKSTATION)]
 
 
 def test_slow_and_unreleased_models_are_left_out(client: TestClient, catalog_store: CatalogStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -307,6 +308,12 @@ def requested_formats(
     if fixed is not None and fixed.weight_format:
         return frozenset({fixed.weight_format})
     return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
+
+
+def least_weights_bytes(model: ModelArchitecture, formats: Iterable[str]) -> float:
+    """Lower bound of the weights of a model that is served in one of these formats or fine-tuned, B."""
+    narrowest = min(WEIGHT_FORMATS[name].linear_bits for name in (*formats, "nf4"))
+    return min(model.published_bytes(), model.total_params * narrowest / 8)
 
 
 @dataclass(frozen=True, slots=True)
