@@ -26,11 +26,11 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable, moved_pointers
 from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions import Assumptions
-from app.sizing.compare import Option
 from app.sizing.hardware.checkpoints import WIDE_CACHE
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.formats import SIXTEEN_BIT
+from app.sizing.outcomes import Option
 from app.sizing.question import LARGEST_MODEL, Deployment, LoadUnit, Question, SoughtLoad
 from app.sizing.words import format_name
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload

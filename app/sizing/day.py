@@ -23,6 +23,17 @@ from app.sizing.columns import (
     column,
     one,
 )
+from app.sizing.day_results import (
+    AutoscaledDay,
+    ColdStart,
+    Day,
+    Failure,
+    FailureMinute,
+    FleetDay,
+    Hour,
+    ScaleOut,
+    ZeroDay,
+)
 from app.sizing.decisions.cost import paid_usd_per_hour
 from app.sizing.decisions.placement import (
     Fleet,
@@ -34,7 +45,6 @@ from app.sizing.decisions.placement import (
 from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
-from app.sizing.result import AutoscaledDay, ColdStart, Day, Failure, FailureMinute, FleetDay, Hour, ScaleOut, ZeroDay
 from app.sizing.words import format_count, format_number
 from app.sizing.workload import HOURS, Redundancy, Shares
 

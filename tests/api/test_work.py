@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.api.routes import recommendations
-from app.sizing import recommend
-from app.sizing.compare import LEFT_OUT, WORK_PER_OPTION
+from app.sizing import finalists, recommend
+from app.sizing.outcomes import LEFT_OUT, WORK_PER_OPTION
 from app.sizing.question import Question, find_within_longer_limits
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.load_curves import CURVE_CACHE, DRAWN_CACHE, POINT_CACHE, SATURATION_CACHE
@@ -54,7 +54,7 @@ def test_work_that_extends_what_is_shared_counts_as_far_as_it_is_longer() -> Non
 
 
 def test_a_search_of_training_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recommend, "WORK_PER_ANSWERED_SEARCH", 0.0)
+    monkeypatch.setattr(finalists, "WORK_PER_ANSWERED_SEARCH", 0.0)
     with count_work(math.inf) as account:
         recommend_hardware(Question(PRETRAIN), small.SMALL)
     assert account.done > 0

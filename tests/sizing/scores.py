@@ -8,8 +8,8 @@ from dataclasses import replace
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import find_finalists
 from app.sizing.question import Question
-from app.sizing.recommend import find_finalists
 from app.sizing.result import Estimate, Performance
 from app.sizing.serving.load_curves import is_simulated
 from app.sizing.serving.offload import plans_to_serve

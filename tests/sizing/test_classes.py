@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import find_finalists
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.load_curves import Curve
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import (

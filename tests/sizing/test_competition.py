@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import find_finalists
 from app.sizing.hardware.parts import COUNTED, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find_finalists
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.snapshot import Catalog
 from app.sizing.training import search

@@ -56,11 +56,11 @@ from app.sizing.day import (
     wait_s,
     window_max,
 )
+from app.sizing.day_results import Day, Failure, ScaleOut, ZeroDay
 from app.sizing.decisions.cost import paid_usd_per_hour
 from app.sizing.decisions.placement import Fleet, plan_fleet
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
-from app.sizing.result import Day, Failure, ScaleOut, ZeroDay
 from app.sizing.workload import HOURS, Redundancy
 from tests.examples import present
 

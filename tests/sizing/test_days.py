@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.sizing.day_results import Day
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
-from app.sizing.result import Day
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import HOURS, InferenceWorkload, Load, Redundancy
 from tests.sizing.test_relations import SERVICES

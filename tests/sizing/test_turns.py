@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
+from app.sizing.finalists import find_finalists
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.capacity import crowded_batch, idle_sessions, prefix_bytes
 from app.sizing.serving.interfaces import Settings
 from app.sizing.serving.kinds import AUTOREGRESSIVE

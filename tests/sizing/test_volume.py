@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
+from app.sizing.finalists import find_finalists
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo

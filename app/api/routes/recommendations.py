@@ -54,10 +54,11 @@ from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import FILING_FIELDS, MIXED_FLEET, Settlement, build_bill, plan_rank
 from app.export.repricing import explain_first, has_same_first, ranked_options
-from app.sizing.compare import MOST_WORK, Comparison, Outcome, compare_outcomes, evaluate_option
+from app.sizing.compare import Comparison, compare_outcomes
 from app.sizing.decisions.machines import with_relevant_measurements
 from app.sizing.diagnosis.diagnose import diagnose
 from app.sizing.estimate import estimate_deployment
+from app.sizing.outcomes import MOST_WORK, Outcome, evaluate_option
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif.limits import share_relaxed_plans
 from app.work import count_work

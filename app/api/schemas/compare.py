@@ -39,12 +39,12 @@ from app.sizing.compare import (
     Crossover,
     Difference,
     OtherHardware,
-    Outcome,
     Priority,
     Spending,
     SpendingPath,
     TableLine,
 )
+from app.sizing.outcomes import Outcome
 from app.sizing.result import Level
 
 MAX_OPTIONS = 8

@@ -24,21 +24,25 @@ from app.api.schemas.filing import StatusName
 from app.api.schemas.origins import EMPTY, WHOLE, From, ResultModel
 from app.catalog.outbox import STATUS
 from app.sizing.columns import GIB
+from app.sizing.day_results import (
+    AutoscaledDay,
+    ColdStart,
+    Day,
+    Failure,
+    FailureMinute,
+    FleetDay,
+    Hour,
+    ScaleOut,
+    ZeroDay,
+)
 from app.sizing.hardware.parts import Availability
 from app.sizing.hardware.terms import LeadTime
 from app.sizing.result import (
     Alternative,
-    AutoscaledDay,
     Cheaper,
-    ColdStart,
-    Day,
     DeviceMemory,
-    Failure,
-    FailureMinute,
-    FleetDay,
     HostedApi,
     HostedCost,
-    Hour,
     LoadCurve,
     LoadPoint,
     PackedModel,
@@ -46,11 +50,9 @@ from app.sizing.result import (
     Percentiles,
     Placement,
     Price,
-    ScaleOut,
     ScalingCurve,
     ScalingPoint,
     Simulation,
-    ZeroDay,
 )
 from app.sizing.words import source_name
 

@@ -13,9 +13,10 @@ from app.sizing.answer.confidence import Certainty, build_certainty, serving_set
 from app.sizing.answer.money import cost_summary, price_reason, priced_unit
 from app.sizing.answer.parts_words import adapter_reasons, host_weight_reasons, out_of_host_memory
 from app.sizing.answer.passes import PassAnswerWriter, host_reasons
+from app.sizing.answer.replica_placement import placement_reasons
 from app.sizing.answer.streams import TokenAnswerWriter, simulation_reasons, with_simulation
 from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
-from app.sizing.answer.warnings import placement_reasons, with_support
+from app.sizing.answer.warnings import with_support
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import GIB, TINY, Column, at
 from app.sizing.day import Service, StartProfile, simulate_day

@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 
+from app.sizing.answer.replica_placement import (
+    ReplicaPlacement,
+    describe_covered_failures,
+    describe_machines,
+    placement_reasons,
+    replica_placement,
+)
 from app.sizing.answer.summary import add_comparisons
 from app.sizing.answer.warnings import (
     SLOW_CASE,
     USUAL_QUANTITY_ASSUMPTIONS,
     AnswerContext,
-    ReplicaPlacement,
-    describe_covered_failures,
     describe_level,
-    describe_machines,
     expected_reason,
     find_cautions,
     find_warnings,
@@ -27,10 +31,8 @@ from app.sizing.answer.warnings import (
     lowest_probability,
     machine_failure_exceeds_redundancy,
     no_redundancy,
-    placement_reasons,
     price_not_firm,
     quantity_warning,
-    replica_placement,
     stale_price,
     with_support,
     zone_failure_exceeds_redundancy,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from app.sizing.compare import Option, Outcome, evaluate_option
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import CostSummary, Performance
 from app.sizing.workload import InferenceWorkload, Lengths, Slo, TrainingWorkload

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.compare import CostFactors, Outcome, cost_factors, explain_difference, working_accelerators
+from app.sizing.compare import CostFactors, cost_factors, explain_difference, working_accelerators
+from app.sizing.outcomes import Outcome
 from app.sizing.question import Deployment, Pools
 from app.sizing.workload import Load
 from tests.examples import PRETRAIN

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.compare import Outcome, explain_speed
+from app.sizing.compare import explain_speed
+from app.sizing.outcomes import Outcome
 from app.sizing.question import Pools
 from tests.sizing.answer.given import SPEED
 from tests.sizing.compare.given import made, nothing, on_big, run

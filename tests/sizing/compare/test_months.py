@@ -12,20 +12,10 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import HOURS_PER_MONTH
-from app.sizing.compare import (
-    HOSTED,
-    Option,
-    Outcome,
-    Spending,
-    SpendingPath,
-    committed_usd,
-    evaluate_option,
-    rent_usd,
-    resale_usd,
-    spending_by_month,
-)
+from app.sizing.compare import HOSTED, Spending, SpendingPath, committed_usd, rent_usd, resale_usd, spending_by_month
 from app.sizing.decisions.acquisition import running_usd_per_hour
 from app.sizing.hardware.parts import PriceKind, PricingModel
+from app.sizing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.result import AcquisitionOption, Alternative, HostedApi, HostedCost, HostedPrice
 from tests.sizing.answer.given import COST

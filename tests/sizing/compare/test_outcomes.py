@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.compare import Option, evaluate_option
+from app.sizing.outcomes import Option, evaluate_option
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Assurance, HostedApi, Level

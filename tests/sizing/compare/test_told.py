@@ -9,14 +9,11 @@ from app.sizing.compare import (
     WAYS_IN_WORDS,
     Cause,
     Difference,
-    Option,
     OtherHardware,
-    Outcome,
     Spending,
     SpendingPath,
     build_table,
     cheapest_outcome,
-    evaluate_option,
     explain_difference,
     format_cost,
     format_hardware,
@@ -24,6 +21,7 @@ from app.sizing.compare import (
     summarize_comparison,
     summarize_phases,
 )
+from app.sizing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Assurance, Level
 from app.sizing.workload import Load

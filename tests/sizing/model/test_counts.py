@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,121 +24,24 @@ from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 ENTRIES = {e["hf_id"]: e for e in model_entries()}
 
 
-# total, active, cache bytes per token (16 bit), beyond windows, state bytes per sequence, GiB in
-# bf16, fp8 and int4 (group 128), GFLOP per token from weights alone.
-GOLDEN: dict[str, tuple[int, int, int, int, int, float, float, float, float]] = {
-    "openai-community/gpt2": (124439808, 124439808, 36864, 36864, 0, 0.232, 0.153, 0.115, 0.247),
-    "meta-llama/Llama-2-7b-hf": (6738415616, 6738415616, 524288, 524288, 0, 12.551, 6.520, 3.622, 13.214),
-    "meta-llama/Llama-3.1-8B-Instruct": (8030261248, 8030261248, 131072, 131072, 0, 14.958, 8.458, 5.334, 15.009),
-    "meta-llama/Llama-3.1-70B-Instruct": (
-        70553706496,
-        70553706496,
-        327680,
-        327680,
-        0,
-        131.417,
-        67.667,
-        37.037,
-        139.003,
-    ),
-    "meta-llama/Llama-3.1-405B-Instruct": (
-        405853388800,
-        405853388800,
-        516096,
-        516096,
-        0,
-        755.961,
-        381.898,
-        202.173,
-        807.496,
-    ),
-    "mistralai/Mistral-7B-v0.1": (7241732096, 7241732096, 131072, 0, 0, 13.489, 6.989, 3.866, 14.221),
-    "mistralai/Mixtral-8x7B-Instruct-v0.1": (
-        46702792704,
-        12879925248,
-        131072,
-        131072,
-        0,
-        86.991,
-        43.741,
-        22.960,
-        25.497,
-    ),
-    "mistralai/Mixtral-8x22B-Instruct-v0.1": (
-        140630071296,
-        39161468928,
-        229376,
-        229376,
-        0,
-        261.944,
-        131.350,
-        68.604,
-        77.919,
-    ),
-    "Qwen/Qwen2.5-7B-Instruct": (7615616512, 7615616512, 57344, 57344, 0, 14.185, 8.108, 5.188, 14.141),
-    "Qwen/Qwen2.5-72B-Instruct": (72706203648, 72706203648, 327680, 327680, 0, 135.426, 70.035, 38.617, 142.917),
-    "Qwen/Qwen3-32B": (32762123264, 32762123264, 262144, 262144, 0, 61.024, 31.962, 17.998, 63.967),
-    "Qwen/Qwen3-30B-A3B": (30532122624, 3353032704, 98304, 98304, 0, 56.871, 29.027, 15.649, 6.083),
-    "Qwen/Qwen3-235B-A22B": (235093634560, 22190763520, 192512, 192512, 0, 437.896, 220.154, 115.536, 43.135),
-    "Qwen/Qwen3-Next-80B-A3B-Instruct": (
-        79674391296,
-        3874929408,
-        24576,
-        24576,
-        77856768,
-        148.405,
-        74.835,
-        39.487,
-        7.125,
-    ),
-    "deepseek-ai/DeepSeek-V2-Lite": (15706484224, 2661150208, 31104, 31104, 0, 29.256, 15.022, 8.183, 4.903),
-    "deepseek-ai/DeepSeek-V3": (671026404352, 37552282624, 70272, 70272, 0, 1249.884, 626.768, 327.380, 73.249),
-    "moonshotai/Kimi-K2-Instruct": (1026408209408, 32861477888, 70272, 70272, 0, 1911.834, 958.259, 500.096, 63.372),
-    "google/gemma-2-9b-it": (9241705984, 9241705984, 344064, 172032, 0, 17.214, 9.462, 5.737, 18.482),
-    "google/gemma-3-27b-it": (27432406640, 27432406640, 507904, 81920, 0, 51.097, 27.257, 15.802, 54.016),
-    "openai/gpt-oss-20b": (20914757184, 4187440704, 49152, 24576, 0, 38.957, 20.566, 11.729, 7.214),
-    "openai/gpt-oss-120b": (116829156672, 5711982912, 73728, 36864, 0, 217.611, 109.934, 58.199, 10.262),
-    "meta-llama/Llama-4-Scout-17B-16E-Instruct": (
-        108641793536,
-        18044827136,
-        196608,
-        49152,
-        0,
-        202.361,
-        103.924,
-        56.627,
-        32.276,
-    ),
-    "ai21labs/Jamba-v0.1": (51570323328, 12110311296, 16384, 16384, 16515072, 96.057, 48.535, 25.702, 23.673),
-    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": (
-        8888227328,
-        8888227328,
-        16384,
-        16384,
-        144211968,
-        16.556,
-        9.374,
-        5.923,
-        16.598,
-    ),
-    "CohereLabs/c4ai-command-r-v01": (34980831232, 34980831232, 1310720, 1310720, 0, 65.157, 34.532, 19.818, 69.961),
-    "tiiuae/falcon-7b": (6921720704, 6921720704, 8192, 8192, 0, 12.893, 6.722, 3.757, 13.843),
-    "zai-org/GLM-4.5-Air": (106852245504, 13424123904, 188416, 188416, 0, 199.028, 100.693, 53.446, 25.605),
-}
+# Per token: cache in 16 bit, and GFLOP from weights alone; state per sequence; int4 in groups of 128.
+with (Path(__file__).parent / "golden_counts.csv").open(encoding="utf-8") as file:
+    GOLDEN = {row["model"]: row for row in csv.DictReader(file)}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_counts_are_exact(name: str) -> None:
-    total, active, cache, beyond, state, bf16, fp8, int4, gflop = GOLDEN[name]
+    expected = GOLDEN[name]
     model = read_architecture(ENTRIES[name]["config"], name=name)
-    assert model.total_params == total
-    assert model.active_params == active
-    assert model.kv_cache_bytes_per_token() == cache
-    assert model.kv_cache_bytes_per_token_beyond_window == beyond
-    assert model.state_bytes_per_sequence == state
-    for stored, gib in (("bf16", bf16), ("fp8", fp8), ("int4-awq", int4)):
-        assert round(model.weights_bytes(WEIGHT_FORMATS[stored]) / GIB, 3) == pytest.approx(gib, abs=0.00101)
-    assert 2 * model.matmul_params / 1e9 == pytest.approx(gflop, abs=0.00051)
+    assert model.total_params == int(expected["total_params"])
+    assert model.active_params == int(expected["active_params"])
+    assert model.kv_cache_bytes_per_token() == int(expected["cache_bytes_per_token"])
+    assert model.kv_cache_bytes_per_token_beyond_window == int(expected["cache_bytes_beyond_windows"])
+    assert model.state_bytes_per_sequence == int(expected["state_bytes"])
+    for stored, column in (("bf16", "bf16_gib"), ("fp8", "fp8_gib"), ("int4-awq", "int4_gib")):
+        gib = model.weights_bytes(WEIGHT_FORMATS[stored]) / GIB
+        assert round(gib, 3) == pytest.approx(float(expected[column]), abs=0.00101)
+    assert 2 * model.matmul_params / 1e9 == pytest.approx(float(expected["gflop_per_token"]), abs=0.00051)
 
 
 # cache GiB at 8192 and 131072 tokens, GFLOP per token at a context of 1, 8192 and 131072

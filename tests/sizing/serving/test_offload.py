@@ -16,12 +16,12 @@ from app.sizing.columns import GIB
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
 from app.sizing.estimate import estimate_deployment
+from app.sizing.finalists import find_finalists
 from app.sizing.hardware.parts import PriceKind, SystemKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import find_finalists
 from app.sizing.result import Estimate
 from app.sizing.serving.offload import (
     EXPERTS,

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import IN_ONE_POOL
 from app.sizing.pools.search import SimulatedPair, better_split
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import IN_ONE_POOL, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Effect, Estimate, Percentiles
 from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.training.counts import counts_of

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from app.sizing.decisions.cost import RESOURCE_LIMITS, Cost
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import find_finalists
 from app.sizing.hardware.parts import SEGMENTS, PricingModel
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Effect, FilterStage, Rejection
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif import limits as room

@@ -18,9 +18,10 @@ from app.sizing.columns import Column
 from app.sizing.decisions.machines import candidates_from_listings, listing_prices, machine_kinds
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.search import Search
+from app.sizing.finalists import find_finalists
 from app.sizing.hardware.parts import SEGMENTS, Commitment, Environment, PriceKind, PricingModel, Segment
 from app.sizing.question import Constraints, Deployment, Economics, Objective, Pools, Question
-from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import AcquisitionOption, Alternative, Answer, Cheaper, Estimate, Part, Ranked
 from app.sizing.snapshot import Catalog
 from app.sizing.whatif import prices
