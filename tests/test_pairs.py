@@ -41,7 +41,7 @@ def test_a_sample_of_pairs_keeps_every_relation(
 
 
 def test_a_choice_of_hardware_counts_prices_of_one_age() -> None:
-    """A maker whose only prices are old is answered with them; beside makers with new prices, it is not."""
+    """A maker whose only prices are old is answered with them; next to makers with new prices, it is not."""
     pairs = [p for p in islice(random_pairs(random.Random(3)), 800) if p.relation in ("more vendors", "more providers")]
     ages = [body["constraints"]["max_price_age_days"] for p in pairs for body in (p.less, p.more)]
     assert ages and len({*ages}) == 1
