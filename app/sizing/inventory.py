@@ -87,7 +87,7 @@ def owned_memory_bytes(stocked: Catalog, assumed: Assumptions) -> float:
     total = 0.0
     for machine in stocked.owned_systems:
         part = stocked.accelerators[stocked.accelerator_index[machine.accelerator]]
-        accelerators = machine.accelerator_count * part.memory_bytes
+        accelerators = machine.accelerator_count * (part.memory_bytes or math.inf)
         host = accelerators * assumed.host_memory_ratio if machine.ram_bytes is None else machine.ram_bytes
         total += (machine.max_quantity or math.inf) * (accelerators + host)
     return total

@@ -161,7 +161,7 @@ def test_a_percentile_beyond_the_limit_that_the_workload_states_is_a_finding(nam
 )
 def test_a_lower_percentile_than_that_of_the_limit_must_meet_it(percentile: float, codes: list[str]) -> None:
     p = present(expected(True).performance)
-    seen = present(p.ttft).p95_s
+    seen = present(present(p.ttft).p95_s)
     workload = replace(HEAVY, slo=Slo(0.9 * seen, None, None, percentile))
     found = diagnose(Question(workload), SERVES, SMALL, Observations(service=ServiceObservation(ttft_p95_s=seen)))
     assert [f.code for f in found.findings] == codes

@@ -122,6 +122,7 @@ def test_the_surer_come_first_and_columns_say_the_same() -> None:
         STACKS,
         SMALL.stacks.achieved.take(np.zeros(len(STACKS), dtype=np.int64)),
         np.zeros(len(STACKS), dtype=np.int64),
+        np.zeros(len(STACKS), dtype=bool),
         accelerators=index_by_name([a.slug for a in STACKS_CHIPS]),
         engines=index_by_name(sorted({s.engine for s in STACKS})),
         families=index_by_name(sorted({s.family for s in STACKS})),
