@@ -390,6 +390,7 @@ class DeploymentShown(TypedDict):
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
     memory_fraction: NotRequired[float | None]
+    skip_mm_profiling: NotRequired[bool | None]
     weights_on_host: NotRequired[float | None]
     engine: NotRequired[str | None]
     engine_version: NotRequired[str | None]
@@ -1030,7 +1031,9 @@ class OfferShown(TypedDict):
     instance_type: NotRequired[str | None]
 
 
-OptimizerImplementation: TypeAlias = "Literal['fused', 'foreach', 'paged', 'in_backward', 'offloaded']"
+OptimizerImplementation: TypeAlias = (
+    "Literal['fused', 'foreach', 'paged', 'in_backward', 'paged_in_backward', 'offloaded']"
+)
 
 OrderComparison: TypeAlias = "Literal['engine', 'hardware', 'hardware_per_accelerator', 'degree', 'format']"
 
@@ -1246,6 +1249,7 @@ class PoolShown(TypedDict):
     max_batch: NotRequired[int | None]
     max_batched_tokens: NotRequired[int | None]
     memory_fraction: NotRequired[float | None]
+    skip_mm_profiling: NotRequired[bool | None]
     weights_on_host: NotRequired[float | None]
     offer: NotRequired[OfferShown | None]
     scheduler: NotRequired[SchedulerShown | None]
