@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -109,6 +110,21 @@ def test_what_a_large_model_for_little_money_would_take(client: TestClient) -> N
     for most, enough in ((needed, True), (needed * 0.98, False)):
         asked["constraints"]["max_purchase_usd"] = most
         assert bool(client.post("/recommend", json=asked).json()["recommendations"]) == enough
+
+
+def test_pools_have_a_bill_and_a_service_without_them_at_a_level_beyond_their_reach(client: TestClient) -> None:
+    """Two pools of H200 at 80 %: their layout reaches no 90 %, one pool does, at more cost."""
+    traffic = {"peak_requests_per_s": 20, "input_tokens": 8000, "output_tokens": 500}
+    workload = {"phase": "inference", "model": "deepseek-v3", "traffic": traffic}
+    asked = {"workload": workload, "constraints": {"accelerators": ["h200 sxm"]}, "limit": 1}
+    (first,) = client.post("/recommend", json=asked).json()["recommendations"]
+    assert first["deployment"]["pools"]
+    bill, levels = first["confidence"]["bill"], {v["confidence"]: v for v in first["confidence"]["by_level"]}
+    predicted, total = bill[0]["total_accelerators"], first["deployment"]["total_accelerators"]
+    assert math.prod(line["multiplier"] for line in bill) * predicted == pytest.approx(total, rel=1e-4)
+    assert bill[-1]["usd_per_hour"] == pytest.approx(first["cost"]["usd_per_hour"], rel=1e-4)
+    assert levels[0.9]["deployment"]["accelerator"] == first["deployment"]["accelerator"]
+    assert total < levels[0.9]["total_accelerators"] and levels[0.8]["usd_per_hour"] < levels[0.9]["usd_per_hour"]
 
 
 SIMULATED = ("simulation", "load_curve")

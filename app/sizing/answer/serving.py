@@ -33,9 +33,9 @@ from app.sizing.decisions.search import Search
 from app.sizing.evidence import Familiarity, Setting
 from app.sizing.formula import record_trace, suspend_recording
 from app.sizing.question import MEDIAN_CONFIDENCE, Deployment, Economics, Question
-from app.sizing.result import CertaintyFactor, CostSummary, Estimate, Interval, Part, Performance, Reason
+from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
-from app.sizing.serving.bill import bill_sentence, bills_of_certainty
+from app.sizing.serving.bill import bill_reasons, bills_of_certainty
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     assurance_from_simulation,
@@ -580,18 +580,6 @@ def estimate_deployments(
         )
         for row, each in enumerate(estimates)
     )
-
-
-def bill_reasons(bill: Sequence[CertaintyFactor], machines: int | None) -> Iterator[Reason]:
-    """The bill of certainty as a sentence, where there is one."""
-    if bill:
-        yield Reason(
-            "bill",
-            bill_sentence(bill, machines or 1),
-            "total_accelerators",
-            bill[-1].total_accelerators,
-            "accelerators",
-        )
 
 
 def with_support_levels(

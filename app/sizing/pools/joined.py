@@ -28,7 +28,9 @@ from app.sizing.pools.parts import reported_percentile
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import (
     Assurance,
+    BillFactor,
     Carbon,
+    CertaintyFactor,
     CostSummary,
     DeviceMemory,
     Estimate,
@@ -42,6 +44,7 @@ from app.sizing.result import (
     Reason,
     Transfer,
 )
+from app.sizing.serving.bill import bill_reasons
 from app.sizing.serving.interfaces import OVERLOAD_ROUNDING
 from app.sizing.snapshot import Catalog
 from app.sizing.words import format_name, format_number, percent, provider_name
@@ -226,7 +229,9 @@ def combine_estimates(
     split = pool_split(workload, both, transfer, rate_per_s)
     performance = combined_performance(workload, both, split, rate_per_s)
     tight, memory = tighter_memory(both)
-    slowest = binding_pool(both, split)
+    slowest, assurance = binding_pool(both, split), combined_assurance(both)
+    machines = sum(found.deployment.nodes or 0 for found in both.in_order)
+    bill = bill_reasons(() if assurance is None else assurance.bill, machines)
     return Estimate(
         deployment=deployment,
         fits=True,
@@ -234,10 +239,10 @@ def combine_estimates(
         performance=performance,
         bottleneck=combined_bottleneck(both, slowest),
         cost=combined_cost(workload, both, performance),
-        explanation=explain_pools(workload, both.in_order, split, performance, tight, catalog),
+        explanation=(*explain_pools(workload, both.in_order, split, performance, tight, catalog), *bill),
         trace=(*label_trace("prefill pool", both.prefill), *label_trace("decode pool", both.decode)),
         nearest=(*both.decode.nearest, *both.prefill.nearest),
-        assurance=combined_assurance(both),
+        assurance=assurance,
         prefixes=both.prefill.prefixes,
         day=merge_days(both.prefill.day, both.decode.day),
         support=first_in_order((found.support for found in both.in_order), SUPPORT),
@@ -497,7 +502,22 @@ def combined_assurance(both: PoolEstimates) -> Assurance | None:
         meets_deadline=min(in_time, default=None),
         by_level=tuple(combined_level(one_level, other) for one_level, other in pairs),
         after=tuple(map(combined_level, first.after, second.after)),
+        bill=combined_bill(first.bill, second.bill),
     )
+
+
+def combined_bill(first: Sequence[CertaintyFactor], second: Sequence[CertaintyFactor]) -> tuple[CertaintyFactor, ...]:
+    """Bill of both pools together: the accelerators of both up to each factor; empty where one pool has no bill."""
+    lines, order = list[CertaintyFactor](), tuple(BillFactor)
+    for place, factor in enumerate(order if first and second else ()):
+        own = [line for line in (*first, *second) if line.factor is factor]
+        if own:
+            upto = [[line for line in bill if order.index(line.factor) <= place][-1] for bill in (first, second)]
+            count, usd = sum(line.total_accelerators for line in upto), sum_known(*(line.usd_per_hour for line in upto))
+            multiplier = count / lines[-1].total_accelerators if lines else 1.0
+            removed = "; ".join(dict.fromkeys(line.removed_by for line in own))
+            lines.append(CertaintyFactor(factor, multiplier, count, usd, removed))
+    return tuple(lines)
 
 
 def combined_level(first: Level, second: Level) -> Level:

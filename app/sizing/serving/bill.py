@@ -13,7 +13,7 @@ import numpy as np
 
 from app.sizing.columns import TINY, Column, Columns, at
 from app.sizing.formula import suspend_recording
-from app.sizing.result import BillFactor, CertaintyFactor
+from app.sizing.result import BillFactor, CertaintyFactor, Reason
 from app.sizing.serving.finalists import SimulatedReplicas
 from app.sizing.serving.interfaces import Speed
 from app.sizing.serving.load_curves import MIN_WAIT_S, stability_limits
@@ -174,3 +174,10 @@ def bill_sentence(bill: Sequence[CertaintyFactor], machines: int = FEW_MACHINES 
         f"Accelerators for the peak: {format_number(first.total_accelerators)} predicted at full load{factors}, "
         f"{format_number(last.total_accelerators)} in all.{near}"
     )
+
+
+def bill_reasons(bill: Sequence[CertaintyFactor], machines: int | None) -> Iterator[Reason]:
+    """The bill of certainty as a sentence, where there is one."""
+    if bill:
+        text, total = bill_sentence(bill, machines or 1), bill[-1].total_accelerators
+        yield Reason("bill", text, "total_accelerators", total, "accelerators")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.sizing.pools.joined import (
     PoolEstimates,
     combine_estimates,
     combined_assurance,
+    combined_bill,
     combined_cost,
     combined_level,
     combined_performance,
@@ -36,6 +38,8 @@ from app.sizing.pools.joined import (
 from app.sizing.question import Deployment
 from app.sizing.result import (
     Assurance,
+    BillFactor,
+    CertaintyFactor,
     CostSummary,
     DeviceMemory,
     Estimate,
@@ -75,6 +79,29 @@ def test_money_power_and_machines_are_those_of_both() -> None:
     assert found.deployment.total_accelerators == 16
     assert [part.what for part in found.cost.parts].count("machine") == 2
     assert found.assurance is not None and found.assurance.by_level[1].total_accelerators == 16
+
+
+def test_the_bill_is_that_of_both_pools() -> None:
+    """A pool without a factor keeps its accelerators there; the multipliers give the accelerators of both."""
+    first = (
+        CertaintyFactor(BillFactor.PREDICTED, 1.0, 10.0, 20.0, "faster"),
+        CertaintyFactor(BillFactor.CONFIDENCE, 1.2, 12.0, 24.0, "benchmark"),
+        CertaintyFactor(BillFactor.WHOLE_MACHINES, 4 / 3, 16.0, 32.0, "smaller"),
+    )
+    second = (
+        CertaintyFactor(BillFactor.PREDICTED, 1.0, 5.0, None, "faster"),
+        CertaintyFactor(BillFactor.LIMITS, 1.6, 8.0, None, "looser"),
+    )
+    both = combined_bill(first, second)
+    assert [(line.factor.value, line.total_accelerators, line.removed_by) for line in both] == [
+        ("predicted", 15.0, "faster"),
+        ("limits", 18.0, "looser"),
+        ("confidence", 20.0, "benchmark"),
+        ("whole_machines", 24.0, "smaller"),
+    ]
+    assert math.prod(line.multiplier for line in both) * both[0].total_accelerators == pytest.approx(24.0)
+    assert combined_bill(first, first)[-1].usd_per_hour == 64.0 and both[-1].usd_per_hour is None
+    assert combined_bill(first, ()) == combined_bill((), second) == ()
 
 
 def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> None:
