@@ -144,7 +144,8 @@ def as_shown(whole: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
     of later ranks what was simulated.
     """
     kept = {key: value for key, value in whole.items() if key in shown}
-    kept["intervals"] = [i for i in whole["intervals"] if i in shown["intervals"]]
+    if "intervals" in shown:
+        kept["intervals"] = [i for i in whole["intervals"] if i in shown["intervals"]]
     if shown.get("load_curve"):
         points = [p for p in whole["load_curve"]["points"] if p in shown["load_curve"]["points"]]
         kept["load_curve"] = {**whole["load_curve"], "points": points}

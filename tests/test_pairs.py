@@ -193,7 +193,7 @@ def test_published_use_may_raise_a_cost_by_a_near_tie(catalog_store: CatalogStor
     body = {"constraints": {"confidence": 0.8}, **{k: v for k, v in BATCH.items() if k != "constraints"}}
     compared = compare_pair(PairRunner(catalog_store), Pair("same", body, body))
     assert compared is not None
-    for times, near in ((1.24, True), (1.26, False)):
+    for times, near in ((1.34, True), (1.36, False)):
         dearer = replace(compared, less=replace(compared.less, usd=times * compared.less.usd))
         assert dearer.is_violated
         assert is_near_tie(PairRunner(catalog_store), dearer) is near

@@ -620,14 +620,13 @@ def with_searched_level(question: Question, catalog: Catalog, ranked: tuple[Rank
         return ranked
     level = sure.by_level[row]
     limits = replace(question.constraints, confidence=level.confidence)
-    asked = replace(question, constraints=limits, first_only=True, limit=2)  # pools, and one service without them
+    asked = replace(question, constraints=limits, first_only=True)
     with suspend_recording():
         found = search_current_prices(asked, catalog)[2].estimates
-    whole = next((each for each in found if each.deployment.pools is None and each.cost is not None), None)
-    usd = None if whole is None or whole.cost is None else whole.cost.usd_per_hour
-    if whole is None or usd is None or usd >= level.cost:
+    usd = found[0].cost.usd_per_hour if found and found[0].cost is not None else None
+    if usd is None or usd >= level.cost:
         return ranked
-    d = whole.deployment
+    d = found[0].deployment
     levels = list(sure.by_level)
     levels[row] = Level(level.confidence, d.total_accelerators, usd, deployment=level_deployment(d))
     sure = replace(sure, by_level=tuple(levels))

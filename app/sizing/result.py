@@ -448,7 +448,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class LevelDeployment:
-    """A deployment that serves a confidence level at less cost than the one recommended."""
+    """A deployment that serves a confidence level at less cost than the one recommended; separate prefill and decode
+    pools have no layout here.
+    """
 
     accelerator: str
     accelerators_per_replica: int | None

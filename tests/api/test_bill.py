@@ -200,7 +200,7 @@ LEVELS: dict[str, dict[str, Any]] = {
         "workload": {
             "phase": "inference",
             "model": "mistral-large-2411",
-            "traffic": {"peak_requests_per_s": 4, "input_tokens": 2000, "output_tokens": 400},
+            "traffic": {"peak_requests_per_s": 5, "input_tokens": 2000, "output_tokens": 400},
             "slo": {"ttft_ms": 2000, "tpot_ms": 60},
             "availability": {"redundancy": "n+1"},
         },
@@ -239,5 +239,5 @@ def test_a_lower_level_costs_what_an_answer_at_that_confidence_costs(client: Tes
     each = answer["cost"]["usd_per_hour"] / sum(part["replicas"] for part in whole.values())
     # A level keeps the engines of its option unless they miss it: a new search may find others that cost a little less.
     same = answer["deployment"]["engine"] == first["deployment"]["engine"]
-    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.08 if same else 0.12, abs=each)
+    assert median["usd_per_hour"] == pytest.approx(answer["cost"]["usd_per_hour"], rel=0.08 if same else 0.16, abs=each)
     assert median["total_accelerators"] < next(row for row in rows if row["confidence"] == 0.8)["total_accelerators"]

@@ -112,7 +112,7 @@ def test_what_a_large_model_for_little_money_would_take(client: TestClient) -> N
         assert bool(client.post("/recommend", json=asked).json()["recommendations"]) == enough
 
 
-def test_pools_have_a_bill_and_a_service_without_them_at_a_level_beyond_their_reach(client: TestClient) -> None:
+def test_pools_have_a_bill_and_another_service_at_a_level_beyond_their_reach(client: TestClient) -> None:
     """Two pools of H200 at 80 %: their layout reaches no 90 %, one pool does, at more cost."""
     traffic = {"peak_requests_per_s": 20, "input_tokens": 8000, "output_tokens": 500}
     workload = {"phase": "inference", "model": "deepseek-v3", "traffic": traffic}
@@ -467,4 +467,4 @@ def test_an_option_is_within_limits_of_what_it_takes(client: TestClient, limited
     (first,) = ask(1000)
     usd, accelerators = first["cost"]["usd_per_hour"], first["deployment"]["total_accelerators"]
     (again,) = ask(usd if limited == "max_usd_per_hour" else accelerators)
-    assert again["deployment"] == first["deployment"]
+    assert again["deployment"]["total_accelerators"] == accelerators and again["cost"]["usd_per_hour"] == usd

@@ -92,7 +92,7 @@ def test_a_published_draft_is_offered_and_saves_about_what_a_recommendation_with
 def test_no_draft_is_sought_where_the_request_leaves_the_offers_out(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.sizing.recommend.cheaper_with_draft", None)
+    monkeypatch.setattr("app.sizing.finalists.cheaper_with_draft", None)
     assert "cheaper_if" not in qwen(client, include=[])
 
 

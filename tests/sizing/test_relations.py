@@ -184,7 +184,7 @@ def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
 
     Engines are named, since engines that are only expected to run compete if they are named.
     """
-    question = Question(workload)
+    question = Question(workload, assumptions=Assumptions(no_recipe_saving=0.0, no_result_saving=0.0))
     if kind == "engines":
         named = ("llama.cpp", "mlc-llm", "transformers", "maxtext", "megatron", "vllm")
         whole, parts = of_question(question, catalog, engines=named), [(each,) for each in named]

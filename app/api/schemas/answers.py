@@ -146,7 +146,9 @@ class IntervalShown(ResultModel, of=Interval):
 
 
 class LevelDeploymentShown(ResultModel, of=LevelDeployment):
-    """A deployment that serves a confidence level at less cost than the one recommended."""
+    """A deployment that serves a confidence level at less cost than the one recommended; the layout of separate
+    prefill and decode pools is null.
+    """
 
     accelerator: str
     accelerators_per_replica: int | None

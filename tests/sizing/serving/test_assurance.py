@@ -297,7 +297,7 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
 
 def test_many_times_the_replicas_are_no_answer(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tight limit leaves replicas little to do, no number of them is shown."""
-    question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.7, 0.05, None, 95)), 0.5, limit=12)
+    question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.6, 0.05, None, 95)), 0.5, limit=12)
     deployments = [r.estimate.deployment for r in recommend_hardware(question, catalog).recommendations]
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)
 
