@@ -24,12 +24,13 @@ from app.api.schemas.runnable import RunnableRequest, Use, runnable_model_json
 from app.catalog.holdings import Holdings
 from app.catalog.snapshot import CatalogIndex, CatalogStore
 from app.errors import AppError, Unanswerable
+from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.parts import OwnedHardware
 from app.sizing.inventory import owned_memory_bytes, refuse_exclusion, restrict_to_inventory, stocked_catalog
 from app.sizing.question import Objective
 from app.sizing.recommend import recommend_from
 from app.sizing.result import Estimate
-from app.sizing.serving.plans import least_weights_bytes, requested_formats
+from app.sizing.serving.plans import least_weights_bytes
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 from app.work import count_work
@@ -49,6 +50,7 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
     template = with_inventory(request, holdings)
     inventory = check_request(template, index)
     stocked = stocked_catalog(index.catalog, inventory, today.isoformat()) if inventory else index.catalog
+    room_bytes = owned_memory_bytes(stocked, Assumptions()) if inventory else math.inf
     owned = Counter[str]()
     for one in inventory:
         owned[one.accelerator] += one.count
@@ -60,7 +62,7 @@ def compute_runnable_models(raw: bytes, catalog_store: CatalogStore, today: date
         with count_work(math.inf) as account:
             for use in Use:
                 asked = template.model_copy(update=use_fields(request, facts["hf_id"], use))
-                best = find_best(asked, index, catalog_store, today, stocked, found.get(Use.ONE_STREAM))
+                best = find_best(asked, index, catalog_store, today, stocked, room_bytes, found.get(Use.ONE_STREAM))
                 if best is not None:
                     found[use] = fill_machines(best, owned) if use is Use.THROUGHPUT else best
                 if not found:
@@ -150,6 +152,7 @@ def find_best(
     catalog_store: CatalogStore,
     today: date,
     stocked: Catalog,
+    room_bytes: float,
     stream: Estimate | None,
 ) -> Estimate | None:
     """Returns the fastest deployment on the inventory or, without one, within the limits; None if
@@ -157,6 +160,7 @@ def find_best(
 
     Parameters:
         stocked: the catalog with the machines of the inventory alone; without one, the whole catalog.
+        room_bytes: upper bound of what all these machines hold, B.
         stream: the deployment for one stream, whose weight format is tried if no usual one fits.
     """
     try:
@@ -167,9 +171,7 @@ def find_best(
     if own is None:
         refuse_exclusion(question, index.catalog)
         return None
-    formats = requested_formats(own.workload.model, own.constraints, None, personal=True)
-    least_bytes = least_weights_bytes(own.workload.model, formats)
-    if question.inventory and least_bytes > owned_memory_bytes(stocked, own.assumptions):
+    if stream is None and least_weights_bytes(own.workload.model, own.constraints) > room_bytes:
         return None
     variants = [replace(own, first_only=True)]
     if stream is not None and isinstance(own.workload, InferenceWorkload):

@@ -176,7 +176,7 @@ def run_use(search: Search[TrainingWorkload], runs: CostedRuns, best: Codes, sco
     """What published use has to do with the first place of a training run."""
     plans, workload = runs.plans, search.workload
     use, first = plans.use_at(runs.run.accelerators), int(best[0])
-    contenders = Contenders(plans.accelerator, plans.framework, use.recipes, score, unmeasured=use.unmeasured)
+    contenders = Contenders(plans.accelerator, plans.framework, use, score)
     task = published_tasks(workload)[int(runs.run.accelerators[first] == 1)]
     return explain_published_use(search, task, contenders, first, int(best[1]) if len(best) > 1 else None)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
+import numpy as np
+
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import GBIT, GIB
+from app.sizing.columns import GBIT, GIB, column
 from app.sizing.decisions.cost import INVENTORY_TOO_SMALL
 from app.sizing.decisions.machines import types_allowed
+from app.sizing.decisions.ownership import priced_memory_bytes
 from app.sizing.hardware.hosts import hosts_of_machines
 from app.sizing.hardware.listings import INVENTORY, generic_host
 from app.sizing.hardware.parts import (
@@ -84,13 +86,12 @@ def stocked_catalog(catalog: Catalog, inventory: Sequence[OwnedHardware], today:
 
 def owned_memory_bytes(stocked: Catalog, assumed: Assumptions) -> float:
     """Upper bound of what all machines of an inventory hold, in accelerators and hosts, B."""
-    total = 0.0
-    for machine in stocked.owned_systems:
-        part = stocked.accelerators[stocked.accelerator_index[machine.accelerator]]
-        accelerators = machine.accelerator_count * (part.memory_bytes or math.inf)
-        host = accelerators * assumed.host_memory_ratio if machine.ram_bytes is None else machine.ram_bytes
-        total += (machine.max_quantity or math.inf) * (accelerators + host)
-    return total
+    owned = stocked.owned_systems
+    parts = [stocked.accelerators[stocked.accelerator_index[each.accelerator]] for each in owned]
+    count, memory = column([each.accelerator_count for each in owned]), column([part.memory_bytes for part in parts])
+    host = priced_memory_bytes(column([each.ram_bytes for each in owned]), count, memory, assumed)
+    each_bytes = column([each.max_quantity for each in owned]) * (count * memory + host)
+    return float(np.nan_to_num(each_bytes, nan=np.inf).sum())
 
 
 def quoted_machine(quote: OwnedHardware, catalog: Catalog, slug: str, name: str, terms: Terms, seller: str) -> System:

@@ -31,25 +31,17 @@ class Contenders:
 
     accelerator: Codes
     engine: Codes
-    published_recipes: Column
+    use: PublishedUse
     score: Column  # smaller is better
     user_converts: Mask | None = None  # whether the user converts the weights; None: never
     starts_adapters: Mask | None = None  # whether a known start command serves the LoRA adapters; None: there are none
-    unmeasured: Mask | None = None  # whether no source has results; None: every option has some
 
     @classmethod
     def of(cls, search: Search[InferenceWorkload], plans: Plans, score: Column) -> Contenders:
         """The options of a service."""
         adapts = loaded_adapters(search.workload.model) is not None
         starts = search.catalog.starts_adapters[plans.engine] if adapts else None
-        use = plans.published_use
-        return cls(plans.accelerator, plans.engine, use.recipes, score, plans.user_converts, starts, use.unmeasured)
-
-    @property
-    def use(self) -> PublishedUse:
-        """Published use of every option."""
-        none = np.zeros(len(self.published_recipes), bool)
-        return PublishedUse(self.published_recipes, none if self.unmeasured is None else self.unmeasured)
+        return cls(plans.accelerator, plans.engine, plans.published_use, score, plans.user_converts, starts)
 
     def tie_share(self, row: int, assumed: Assumptions) -> float:
         """Share by which others may be worse than an option and still tie with it."""
@@ -93,7 +85,7 @@ def explain_published_use(
         first: row of the first recommendation.
         second: row of the next accelerator type; None if there is none.
     """
-    known = contenders.published_recipes
+    known = contenders.use.recipes
     if not covers_task(task):
         return None
     passed = _passed_row(search.question, contenders, first, second)
@@ -129,7 +121,7 @@ def _mainstream(search: Search[Workload], task: str | None, contenders: Contende
     """Reason that the most used option is not first; None if it is not used far more. Of an engine whose layouts on the
     same accelerator the search left out as far worse, only the recipes are known.
     """
-    known, assumed = contenders.published_recipes, search.question.assumptions
+    known, assumed = contenders.use.recipes, search.question.assumptions
     known = np.where(np.isfinite(contenders.score), known, 0.0)
     far_more = max(known[first], known.max() / assumed.published_use_ratio**2) * assumed.published_use_ratio
     (more,) = np.nonzero(known >= far_more)
@@ -157,7 +149,7 @@ def _mainstream(search: Search[Workload], task: str | None, contenders: Contende
 
 def _passed_row(question: Question, contenders: Contenders, first: int, second: int | None) -> int | None:
     """Row of the better option that the first one passes: the next type, or another engine on the same type."""
-    known, score = contenders.published_recipes, contenders.score
+    known, score = contenders.use.recipes, contenders.score
     use, assumed = contenders.use, question.assumptions
     less = ~is_used_enough(use, known[first], assumed)
     share = np.where(less, tie_share(use, assumed), assumed.near_tie_share)
@@ -181,7 +173,7 @@ def _recipes(count: float) -> str:
 
 def _why_first(search: Search[Workload], contenders: Contenders, first: int) -> str:
     """Why an option without published recipes ranks first."""
-    (known,) = np.nonzero(contenders.published_recipes >= 1)
+    (known,) = np.nonzero(contenders.use.recipes >= 1)
     known = known[np.isfinite(contenders.score[known])]
     if not len(known):
         return "It ranks first because no option with published recipes meets the limits."

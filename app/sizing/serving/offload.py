@@ -13,7 +13,7 @@ from app.sizing.decisions.machines import host_socket_bytes_per_s
 from app.sizing.decisions.search import Search
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
-from app.sizing.question import Deployment, Question
+from app.sizing.question import Deployment
 from app.sizing.serving.host_weights import (
     HostOffload,
     expert_share_on_host,
@@ -142,7 +142,8 @@ def with_least_share(
         memory = kind.estimate_memory(search.workload, unique, assumed, settings, confidence_margins(search, unique))
     fits = memory.fits[index]
     fits_without = np.zeros(len(search.catalog.accelerators), dtype=bool)
-    fits_without[plans.accelerator[fits & replica_within_constraints(search.question, plans)]] = True
+    within = machines_within_constraints(search.question.constraints, plans, plans.nodes_per_replica)
+    fits_without[plans.accelerator[fits & within]] = True
     rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
     wanted = max(1.0, search.workload.in_flight) if search.workload.is_personal else 1.0
     with suspend_recording():
@@ -153,11 +154,6 @@ def with_least_share(
         roomy = np.flatnonzero(on.weights_bytes <= on.room_bytes)
         rows, on = rows[roomy], on.take(roomy)
     return split_weights(plans, rows, on) if len(rows) else plans
-
-
-def replica_within_constraints(question: Question, plans: Plans) -> Mask:
-    """Whether the machines of one replica stay within the limits on accelerators, cost and power."""
-    return machines_within_constraints(question, plans, plans.nodes_per_replica)
 
 
 def least_host_weight_share(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -165,19 +164,10 @@ class Plans(Columns):
         return self.stacks.table.expected[self.stacks.rows]
 
     @property
-    def published_recipes(self) -> Column:
-        """Published recipes for this work with the engine on this family; 0 with weights that the user converts."""
-        return np.where(self.user_converts, 0.0, self.stacks.table.published_recipes[self.stacks.rows])
-
-    @property
     def published_use(self) -> PublishedUse:
-        """Published use of the engine for this work on this family."""
-        return PublishedUse(self.published_recipes, self.unmeasured)
-
-    @property
-    def unmeasured(self) -> Mask:
-        """Whether no source has results of the engine's runtime on this family."""
-        return self.stacks.table.unmeasured[self.stacks.rows]
+        """Published use of the engine for this work on this family; no recipes with weights that the user converts."""
+        table, rows = self.stacks.table, self.stacks.rows
+        return PublishedUse(np.where(self.user_converts, 0.0, table.published_recipes[rows]), table.unmeasured[rows])
 
     @property
     def user_converts(self) -> Mask:
@@ -310,9 +300,10 @@ def requested_formats(
     return frozenset(constraints.weight_formats) or default_weight_formats(model, personal=personal)
 
 
-def least_weights_bytes(model: ModelArchitecture, formats: Iterable[str]) -> float:
-    """Lower bound of the weights of a model that is served in one of these formats or fine-tuned, B."""
-    narrowest = min(WEIGHT_FORMATS[name].linear_bits for name in (*formats, "nf4"))
+def least_weights_bytes(model: ModelArchitecture, constraints: Constraints) -> float:
+    """Lower bound of the weights of a model in every format that is evaluated for personal use, B."""
+    formats = requested_formats(model, constraints, None, personal=True)
+    narrowest = min(WEIGHT_FORMATS[name].linear_bits for name in formats)
     return min(model.published_bytes(), model.total_params * narrowest / 8)
 
 

@@ -343,7 +343,7 @@ def may_be_feasible(search: Search[InferenceWorkload], plans: Plans) -> Mask:
     holds = plans.weights_bytes <= plans.memory_bytes * plans.accelerators_per_replica
     with suspend_recording():
         nodes = plan_fleet(workload.redundancy, *size, np.ones(len(plans))).nodes * (1 - ROUNDING)
-        able: Mask = holds & machines_within_constraints(question, plans, nodes)
+        able: Mask = holds & machines_within_constraints(question.constraints, plans, nodes)
         limit_s, sure = workload.slo.tpot_s, question.constraints.confidence >= MEDIAN_CONFIDENCE
         if limit_s is not None and sure and not workload.classes and not workload.single_pass:
             byte_s = weight_byte_s(device_rates(plans), plans.achieved_rates)
@@ -352,10 +352,9 @@ def may_be_feasible(search: Search[InferenceWorkload], plans: Plans) -> Mask:
     return able
 
 
-def machines_within_constraints(question: Question, plans: Plans, nodes: Column) -> Mask:
+def machines_within_constraints(limits: Constraints, plans: Plans, nodes: Column) -> Mask:
     """Whether a number of machines of every plan stays within the limits on accelerators, cost and power."""
-    limits, offered = question.constraints, plans.machines
-    within: Mask = np.ones(len(plans), dtype=bool)
+    offered, within = plans.machines, np.ones(len(plans), dtype=bool)
     for most, each in (
         (limits.max_accelerators, plans.accelerators_per_node),
         (limits.max_usd_per_hour, offered.table.usd_per_hour[offered.rows]),

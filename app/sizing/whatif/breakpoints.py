@@ -202,11 +202,8 @@ class ClosedForms:
         ratios = np.ones((2, len(search.catalog.accelerators)))
         layout = np.full(len(search.catalog.accelerators), -1)
         layout[types] = layout_keys(options.plans)[rows]
-        use = PublishedUse.measured(*np.zeros(len(search.catalog.accelerators)))
-        use.recipes[types], use.unmeasured[types] = (
-            options.plans.published_recipes[rows],
-            options.plans.unmeasured[rows],
-        )
+        use, own = PublishedUse.measured(*np.zeros(len(layout))), options.plans.published_use.take(rows)
+        use.recipes[types], use.unmeasured[types] = own.recipes, own.unmeasured
         for ratio, name in zip(ratios, ("capacity_per_s", "slo_batch"), strict=True) if len(rows) else ():
             simulated = getattr(sized, name)[rows] / getattr(options, name)[rows]
             ratio[:] = min(1.0, float(np.median(simulated)))

@@ -252,12 +252,7 @@ def without_resource_limits(question: Question) -> Question:
 
 def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
     """Every plan that fits and meets the time limits by formulas, optionally only of some accelerator types."""
-    question = without_resource_limits(question)
-    if types is not None:
-        if not types:
-            return empty_plans()
-        question = restrict_to_types(question, types)
-    return shared_plans(list_feasible_plans, question, catalog)
+    return _find_plans(without_resource_limits(question), catalog, types)
 
 
 def find_plans_within_limits(
@@ -269,7 +264,10 @@ def find_plans_within_limits(
     """
     if isinstance(question.workload, TrainingWorkload):
         return find_feasible_plans(question, catalog, types).within(question.constraints)
-    question = replace(question, objective=Objective.COST, trace=False)
+    return _find_plans(replace(question, objective=Objective.COST, trace=False), catalog, types)
+
+
+def _find_plans(question: Question, catalog: Catalog, types: tuple[str, ...] | None) -> FeasiblePlans:
     if types is not None:
         if not types:
             return empty_plans()

@@ -9,6 +9,7 @@ import pytest
 
 from app.sizing.answer import familiarity
 from app.sizing.answer.familiarity import Contenders, difference_words, explain_published_use
+from app.sizing.decisions.ranking import PublishedUse
 from app.sizing.decisions.search import Search, Workload
 from app.sizing.hardware.published_use import use_task
 from app.sizing.hardware.support.records import SERVING, Work
@@ -27,7 +28,7 @@ def explained(
 ) -> Reason | None:
     """The reason for options on one accelerator type each; the first and the last also differ in their engine."""
     count = len(score)
-    contenders = Contenders(np.arange(count), np.arange(count) % 2, col(*recipes), col(*score))
+    contenders = Contenders(np.arange(count), np.arange(count) % 2, PublishedUse.measured(*recipes), col(*score))
     return explain_published_use(search, use_task(Work(SERVING)), contenders, first, second)
 
 
@@ -40,16 +41,15 @@ def test_a_passed_near_tie_is_named_with_its_recipes_and_its_price() -> None:
 
 
 def test_a_passed_engine_runs_on_the_same_accelerators() -> None:
-    contenders = Contenders(np.array([0, 0]), np.array([0, 1]), col(80, 2), col(1 + SHARE / 2, 1.0))
+    contenders = Contenders(np.array([0, 0]), np.array([0, 1]), PublishedUse.measured(80, 2), col(1 + SHARE / 2, 1.0))
     reason = explain_published_use(SEARCH, use_task(Work(SERVING)), contenders, 0, None)
     assert reason is not None and " on the same accelerators is " in reason.text
     assert reason.text.endswith("the one with more published recipes ranks first.")
 
 
 def test_a_passed_engine_without_results_says_so() -> None:
-    contenders = Contenders(
-        np.array([0, 0]), np.array([0, 1]), col(80, 67), col(1.02, 1), unmeasured=np.array([0, 1]) > 0
-    )
+    use = PublishedUse(col(80, 67), np.array([False, True]))
+    contenders = Contenders(np.array([0, 0]), np.array([0, 1]), use, col(1.02, 1))
     reason = explain_published_use(SEARCH, use_task(Work(SERVING)), contenders, 0, None)
     assert reason is not None and "has 67 and no published result on this hardware family" in reason.text
     assert reason.text.endswith("at most 5 %, the one whose engine has published results ranks first.")
@@ -100,7 +100,7 @@ def test_software_that_the_request_names_needs_no_reason() -> None:
 
 
 def test_work_outside_the_table_needs_no_reason() -> None:
-    contenders = Contenders(np.arange(2), np.arange(2), col(0, 0), col(1, 2))
+    contenders = Contenders(np.arange(2), np.arange(2), PublishedUse.measured(0, 0), col(1, 2))
     vision = Work("sample_inference", task=ModelTask.VISION)
     assert explain_published_use(SEARCH, use_task(vision), contenders, 0, 1) is None
 

@@ -83,8 +83,8 @@ def test_an_engine_whose_start_command_loads_no_adapters_counts_as_without_recip
         work = Question(workload, constraints=Constraints(engines=("lmdeploy", "vllm")))
         plans = enumerate_allowed_plans(Search.start(work, catalog).of(workload))
         of = plans.engine == catalog.engines.index("lmdeploy")
-        assert of.any() and bool(plans.published_recipes[of].any()) is counted
-        assert plans.published_recipes[~of].any()
+        assert of.any() and bool(plans.published_use.recipes[of].any()) is counted
+        assert plans.published_use.recipes[~of].any()
 
 
 def test_the_answer_states_memory_and_compute_of_adapters() -> None:

@@ -31,9 +31,9 @@ from app.sizing.serving.offload import (
     can_offload,
     host_resources,
     offload_targets,
-    replica_within_constraints,
 )
 from app.sizing.serving.plans import Plans
+from app.sizing.serving.search import machines_within_constraints
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, LLAMA_70B, registered, row
@@ -252,7 +252,7 @@ def test_engines_say_what_they_compute_with_the_host() -> None:
 def test_what_may_be_had_is_within_every_limit_of_size() -> None:
     plans = planned(LLAMA_70B, of=AT_HOME, fixed=Deployment("bolt-desk", weight_format=Q4))
     within = [
-        replica_within_constraints(Question(personal(), Constraints(**limit)), plans).all()
+        machines_within_constraints(Constraints(**limit), plans, plans.nodes_per_replica).all()
         for limit in ({}, {"max_purchase_usd": 4_999.0}, {"max_accelerators": 1}, {"max_power_w": 1.0})
     ]
     assert within == [True, False, True, False]
